@@ -106,7 +106,7 @@ func (r *functionRunner) probeFeed(ctx context.Context, w *rangeWorker) error {
 	budget := r.host.pageBudget
 	reserved := budget.Join()
 	defer budget.Leave(reserved)
-	page, err := r.readReserved(ctx, l.Token(), position, feedTarget(part), reserved)
+	page, err := r.readReserved(ctx, l, position, feedTarget(part), reserved)
 	if cosmos.Classify(err) == cosmos.OutcomeRangeGone {
 		return nil // the next owner reads the ranges again
 	}

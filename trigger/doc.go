@@ -53,6 +53,12 @@
 // and epoch, the lease is still held; otherwise it is lost, and the worker stops
 // without another write.
 //
+// The saved position may stand between two changes of a page with different LSNs. If the range
+// was merged, or if the LSNs of a page are missing or do not agree with its token, only the end
+// of a page is a position. An owner that handles changes of such a page and moves no position
+// lets the next one begin with a page of one transaction (halley.pageItems), and each further
+// page has twice as many changes. So an owner that can finish one transaction makes progress.
+//
 // When a range splits or merges (410/1002, 410/1007), the worker first delivers the
 // pages that it has read. Then it creates the leases that follow, create-only and
 // at the acknowledged position, and only then deletes its own. Each step can be

@@ -309,7 +309,7 @@ func (r *functionRunner) peekFeed(ctx context.Context, l *lease.Lease, reserved 
 	}
 	part, err := r.leases.Locate(ctx, l)
 	if err == nil {
-		first, err = r.readReserved(ctx, l.Token(), position, feedTarget(part), reserved)
+		first, err = r.readReserved(ctx, l, position, feedTarget(part), reserved)
 	}
 	switch {
 	case errors.Is(err, lease.ErrSplit), cosmos.Classify(err) == cosmos.OutcomeRangeGone:
@@ -326,13 +326,13 @@ func (r *functionRunner) peekFeed(ctx context.Context, l *lease.Lease, reserved 
 
 // readReserved reads the page after a continuation within the budget of the host: one that is larger than the
 // budget permits is read again with fewer changes.
-func (r *functionRunner) readReserved(ctx context.Context, token, continuation string, target feed.Target, reserved *feed.ReservedBytes) (*cosmos.Page, error) {
+func (r *functionRunner) readReserved(ctx context.Context, l *lease.Lease, continuation string, target feed.Target, reserved *feed.ReservedBytes) (*cosmos.Page, error) {
 	for {
-		charged, err := r.payPeek(ctx, token)
+		charged, err := r.payPeek(ctx, l.Token())
 		if err != nil {
 			return nil, err
 		}
-		page, err := r.readOnce(ctx, continuation, target, reserved)
+		page, err := r.readOnce(ctx, r.feedSource.WithPages(savedPageItems(l)), continuation, target, reserved)
 		if err == nil {
 			charged(page.Charge)
 			return page, nil
@@ -344,14 +344,14 @@ func (r *functionRunner) readReserved(ctx context.Context, token, continuation s
 }
 
 // readOnce reads a page within half of the expiration.
-func (r *functionRunner) readOnce(ctx context.Context, continuation string, target feed.Target, reserved *feed.ReservedBytes) (*cosmos.Page, error) {
+func (r *functionRunner) readOnce(ctx context.Context, source *feed.Source, continuation string, target feed.Target, reserved *feed.ReservedBytes) (*cosmos.Page, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.host.options.LeaseExpirationInterval/2)
 	defer cancel()
-	reading, err := r.host.pageBudget.ReserveRead(ctx, reserved, r.feedSource.MaxItems)
+	reading, err := r.host.pageBudget.ReserveRead(ctx, reserved, source.MaxItems)
 	if err != nil {
 		return nil, err
 	}
-	page, err := r.feedSource.ReadPage(ctx, target, continuation, reading)
+	page, err := source.ReadPage(ctx, target, continuation, reading)
 	r.noteAnswer(useFeed, err)
 	if err != nil {
 		reading.Cancel()

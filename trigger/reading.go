@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"halley/trigger/internal/delivery"
@@ -15,7 +16,7 @@ import (
 func (w *rangeWorker) newReader() *feed.Reader {
 	pollDelay := w.function.FeedPollDelay
 	return &feed.Reader{
-		Source: w.feedSource, LeaseToken: w.held.Lease().Token(), MergedRange: w.held.Lease().ByKeys(), FirstPage: w.firstPage, UntilCaughtUp: w.drain,
+		Source: w.feedSource, LeaseToken: w.held.Lease().Token(), MergedRange: w.held.Lease().ByKeys(), FirstPage: w.firstPage, PageItems: savedPageItems(w.held.Lease()), UntilCaughtUp: w.drain,
 		PollMin: w.function.FeedPollMin, PollDelay: pollDelay,
 		ReadTimeout: w.host.options.LeaseExpirationInterval, JitterKey: w.jitterKey(),
 		RunRequest: w.host.requests.run, Budget: w.host.pageBudget, Reserved: w.reservedBytes,
@@ -28,6 +29,25 @@ func (w *rangeWorker) newReader() *feed.Reader {
 			w.log.Warn("read feed failed", slog.Any("error", err), slog.Int("failures", failures))
 		},
 	}
+}
+
+// pageItemsProperty is the lease property that tells the next owner how many changes to ask
+// for in its first page, see [delivery.Delivery.PageItems].
+const pageItemsProperty = "halley.pageItems"
+
+// pageItemsProperty returns the property, "" if pages have their full size. The lease's writer
+// calls it at each write: an owner that is killed has no later one.
+func (w *rangeWorker) pageItemsProperty() string {
+	if items := w.rangeDelivery.PageItems(); items > 0 {
+		return strconv.Itoa(items)
+	}
+	return ""
+}
+
+// savedPageItems reads the property of a lease, 0 if it has none.
+func savedPageItems(l *lease.Lease) int {
+	items, _ := strconv.Atoi(l.Property(pageItemsProperty))
+	return max(items, 0)
 }
 
 // firstPosition returns the continuation to read first. A lease that begins now gets a

@@ -87,6 +87,7 @@ func (r *functionRunner) newWorker(held *lease.Held, stop *stopBudget) *rangeWor
 	held.SetProperty(lease.RetriesProperty, w.rangeDelivery.RetryProperty)
 	held.SetProperty(postponedProperty, w.postponedProperty)
 	held.SetProperty(readAheadProperty, w.readAheadProperty)
+	held.SetProperty(pageItemsProperty, w.pageItemsProperty)
 	held.RunningUntil = w.runningCalls.latestEnd
 	held.OnCheckpoint = func(continuation string) {
 		w.emitEvent(Event{Kind: EventCheckpointed, Range: l.Token(), Epoch: held.Epoch(), Continuation: continuation})
@@ -102,7 +103,7 @@ func (w *rangeWorker) deliveryConfig() delivery.Config {
 			HungAfter: w.host.options.StuckGrace, JitterKey: w.jitterKey(),
 		},
 		BatchPolicy: delivery.BatchPolicy(f.BatchPolicy), Checkpoint: delivery.Checkpoint(f.Checkpoint), Passes: w.passes, FirstOrder: l.Epoch() << ordersOfEpoch,
-		MergedRange: l.ByKeys(), Continuation: l.Continuation(), ReadAhead: parseReadAhead(l.Property(readAheadProperty), l.Token(), l.Epoch(), l.Continuation()), SavedRetries: l.Property(lease.RetriesProperty),
+		MergedRange: l.ByKeys(), Continuation: l.Continuation(), PageItems: savedPageItems(l), ReadAhead: parseReadAhead(l.Property(readAheadProperty), l.Token(), l.Epoch(), l.Continuation()), SavedRetries: l.Property(lease.RetriesProperty),
 		Finished: f.finishedBinding(l, l.Epoch()), SavedFinished: l.Property(finished.Property),
 		LeavesRetention: w.leavesRetention, Announce: l.UncleanExits() > 0, SuspectSlot: w.host.suspectSlot, KeyPaths: w.leases.Monitored().PartitionKey.Paths,
 	}

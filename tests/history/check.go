@@ -129,6 +129,7 @@ type checker struct {
 	deadlines
 	delays
 	operator
+	advances
 	sinks
 	spent limits
 }
@@ -151,6 +152,7 @@ func newChecker(l Limits, r *Report, events []Event) *checker {
 		fleet:     newFleet(),
 		deadlines: newDeadlines(),
 		delays:    newDelays(),
+		advances:  newAdvances(),
 		sinks:     newSinks(),
 		spent:     newLimits(),
 	}
@@ -268,6 +270,7 @@ func (c *checker) end(e Event) {
 			continue
 		}
 		by := stream{d.Host, tenure{d.Range, d.Epoch}, c.term(d)}
+		c.handledBy(d)
 		if e.Op == Buffered {
 			c.buffer(by, d.Key, d.Seq)
 		} else {

@@ -221,6 +221,7 @@ func (c *checker) replace(e Event) {
 	switch {
 	case e.Op == Release:
 		c.released(e, l)
+		c.endWork(e)
 	case e.Op != Request && e.Op != Acquire && !l.resisted && !l.requested.IsZero() && e.Time.Sub(l.requested) >= c.limits.Expiration:
 		l.resisted = true
 		c.report.count(NoRobbery, 1, 0)
@@ -285,6 +286,7 @@ func (c *checker) acquire(e Event, l *lease) {
 	c.acquiredWhileStopping(e)
 	c.takenOver(e, l)
 	c.newPages(e)
+	c.beginWork(e)
 	l.host, l.requested, l.requester, l.resisted = e.Host, time.Time{}, "", false
 }
 

@@ -51,6 +51,7 @@ const (
 	PostponedPrompt  Rule = "postponed prompt"  // an owner delivers a postponed change when it is due, whatever else it has to do
 	PromptAfterStart Rule = "prompt start"      // a process that replaces a killed one soon reads changes
 	FeedOrder        Rule = "feed order"        // the changes of each call are in feed order
+	Advances         Rule = "advances"          // two owners in a row that handle the first changes behind a position move it
 	GivenUpAlone     Rule = "given up alone"    // a batch that is given up without a name is halved until its changes are alone
 )
 

@@ -3,7 +3,7 @@ package main
 import "slices"
 
 // all are the planted bugs, grouped by the part of the runtime.
-var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages, postponements, settings, surfaceCalls, surfaceReports, surfaceSettings, judgements, bounds, verbsOfHandlers, stores, verdicts, hosts, storeCalls, finishedLeases, sharedLSNs, keyMarks, flushCalls, waitingKeys, policies, letterQueries, leaseSources, callersErrors, handlerCallbacks, pageSearches, recordedForms, neighbours, answers)
+var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages, postponements, settings, surfaceCalls, surfaceReports, surfaceSettings, judgements, bounds, verbsOfHandlers, stores, verdicts, hosts, storeCalls, finishedLeases, sharedLSNs, keyMarks, flushCalls, waitingKeys, policies, letterQueries, leaseSources, callersErrors, handlerCallbacks, pageSearches, recordedForms, neighbours, answers, pagePositions)
 
 var ownership = []mutant{
 	{"no-if-match", "a stale checkpoint is never written", []edit{
@@ -108,7 +108,7 @@ var checkpoints = []mutant{
 		{"trigger/internal/delivery/page.go", "if page.Items[next].LSN != page.Items[first].LSN {", "if next > 0 {"},
 	}},
 	{"inner-position-of-a-merged-range", "positions inside pages are written only if tokens are LSNs", []edit{
-		{"trigger/internal/delivery/progress.go", "passed, !p.isMerged && namesLSNs", "passed, len(page.Items) > 0"},
+		{"trigger/internal/delivery/progress.go", "!p.isMerged && feed.NamesPositions(page, start.position)", "len(page.Items) > 0"},
 	}},
 	{"lagging-replica-moves-back", "an answer of a replica that lags does not move a position back", []edit{
 		{"trigger/internal/delivery/progress.go", "return !p.isMerged && feed.IsLess(position, earlier)", "return false"},

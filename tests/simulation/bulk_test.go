@@ -64,6 +64,20 @@ func (w *world) writeBulk(d dice) {
 	}
 }
 
+// writeDeleted creates and deletes an item with one request: the newest LSN of its range is
+// then of no item that the feed shows, so that the etag of a page is after its last change.
+func (w *world) writeDeleted(d dice) {
+	key := "k" + strconv.Itoa(d.pick("deleted key", w.swarm.keys))
+	r, found := w.rangeOf(key)
+	doc := document{ID: key + "-deleted", Key: key, Noise: true}
+	text, err := json.Marshal(doc)
+	w.must(err)
+	name := "[" + string(cosmos.Property(text, "key")) + "]"
+	if found && w.sendBulk(r.ID, []bulkOperation{{"Create", doc.ID, name, doc}, {"Delete", doc.ID, name, doc}}) {
+		w.used("deletes", 1)
+	}
+}
+
 // rangeOf returns the physical range of a key.
 func (w *world) rangeOf(key string) (r cosmos.Range, found bool) {
 	for _, r := range w.ranges() {

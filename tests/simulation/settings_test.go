@@ -125,6 +125,16 @@ var optionSettings = []setting{
 	{"Parallel", func(s *swarm, d dice) { s.options.Parallel = one(d, "parallel", 0, 0, 4) }},
 }
 
+// mannerSettings are the answers of the account on which a seed decides, see
+// [emulator.Manners].
+var mannerSettings = []setting{
+	{"CutBelowNext", func(s *swarm, d dice) { s.manners.CutBelowNext = d.chance("cut below next", 0.5) }},
+	{"FullAsCut", func(s *swarm, d dice) { s.manners.FullAsCut = d.chance("full as cut", 0.5) }},
+	{"IdleKeepsETag", func(s *swarm, d dice) { s.manners.IdleKeepsETag = d.chance("idle keeps etag", 0.3) }},
+	{"OwnLSNs", func(s *swarm, d dice) { s.manners.OwnLSNs = d.chance("own lsns", 0.5) }},
+	{"EmptyPages", func(s *swarm, d dice) { s.manners.EmptyPages = d.chance("empty pages", 0.2) }},
+}
+
 // hookSettings are functions that a host calls; a process has them or not.
 var hookSettings = []string{"Opened", "Flush", "Closed", "Observers"}
 
@@ -143,7 +153,7 @@ var fixedSettings = map[string]string{
 // drawSettings chooses a value for each setting.
 func (s *swarm) drawSettings(d dice) {
 	s.function.Name = processor
-	for _, setting := range slices.Concat(functionSettings, optionSettings) {
+	for _, setting := range slices.Concat(functionSettings, optionSettings, mannerSettings) {
 		setting.draw(s, d)
 	}
 }
@@ -190,13 +200,13 @@ func (w *world) violate(rule history.Rule, format string, args ...any) {
 	w.found = append(w.found, history.Violation{Rule: rule, Text: fmt.Sprintf(format, args...)})
 }
 
-// TestEverySettingIsDrawn: a seed chooses every field of Function and Options, unless there
+// TestEverySettingIsDrawn: a seed chooses every field of Function, Options and Manners, unless there
 // is a reason, and no choice is a constant.
 func TestEverySettingIsDrawn(t *testing.T) {
 	values := map[string]map[string]bool{}
 	for seed := range uint64(200) {
 		s := newSwarm(seed)
-		for name, v := range map[string]reflect.Value{"Function": reflect.ValueOf(s.function), "Options": reflect.ValueOf(s.options)} {
+		for name, v := range map[string]reflect.Value{"Function": reflect.ValueOf(s.function), "Options": reflect.ValueOf(s.options), "Manners": reflect.ValueOf(s.manners)} {
 			for _, f := range reflect.VisibleFields(v.Type()) {
 				if f.Anonymous { // its fields are visible, too
 					continue
@@ -210,7 +220,7 @@ func TestEverySettingIsDrawn(t *testing.T) {
 		}
 	}
 	drawn := map[string]bool{}
-	for name, table := range map[string][]setting{"Function.": functionSettings, "Options.": optionSettings} {
+	for name, table := range map[string][]setting{"Function.": functionSettings, "Options.": optionSettings, "Manners.": mannerSettings} {
 		for _, setting := range table {
 			for _, field := range strings.Fields(setting.fields) {
 				drawn[name+field] = true

@@ -14,6 +14,7 @@ import (
 
 	"halley/tests/history"
 	"halley/trigger"
+	"halley/trigger/emulator"
 )
 
 // swarm is the configuration of one run. Each seed gets a few classes of faults
@@ -37,6 +38,8 @@ type swarm struct {
 	neighbours          bool          // all containers share the throughput of their database, and its LSNs until the first split
 	quick               bool          // no handler call takes more than 50 ms, and nothing but poison fails
 	splitting           time.Duration
+	deletes             bool // some items are deleted at once, so that no feed shows them
+	manners             emulator.Manners
 	leaseKey            string // partition key path of the lease container
 	retry               policy.RetryOptions
 	options             trigger.Options
@@ -184,7 +187,7 @@ func newSwarm(seed uint64) *swarm {
 	if d.chance("answering", 0.6) {
 		s.rates[answering] = one(d, "answering rate", answeringRates...)
 	}
-	s.bulks = d.chance("bulks", 0.5)
+	s.bulks, s.deletes = d.chance("bulks", 0.5), d.chance("deletes", 0.5)
 	s.buffers = s.function.Checkpoint.Manual && d.chance("buffers", 0.7)
 	if d.chance("only poison", 0.06) {
 		s.drawPoison(d)
@@ -363,6 +366,10 @@ func (s *swarm) String() string {
 	if s.neighbours {
 		b.WriteString(", all containers in one database with shared throughput")
 	}
+	if s.deletes {
+		b.WriteString(", deletes")
+	}
+	fmt.Fprintf(&b, ", manners %+v", s.manners)
 	if len(s.function.Filter) > 0 {
 		fmt.Fprintf(&b, ", filter %s", s.function.Filter)
 	}

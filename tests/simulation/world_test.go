@@ -76,7 +76,7 @@ type world struct {
 }
 
 func newWorld(t testing.TB, s *swarm, log *slog.Logger) *world {
-	account, err := emulator.New(&emulator.Options{Splitting: s.splitting, BulkSeed: s.seed + 1})
+	account, err := emulator.New(&emulator.Options{Splitting: s.splitting, BulkSeed: s.seed + 1, Manners: s.manners})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,6 +168,9 @@ func (w *world) writeNext(n int) {
 	}
 	if len(w.swarm.function.Filter) > 0 && d.chance("noise", 0.4) {
 		w.writeNoise(d)
+	}
+	if w.swarm.deletes && d.chance("deleted", 0.5) {
+		w.writeDeleted(d)
 	}
 	mean := 5 * time.Hour / time.Duration(w.swarm.writes) // a burst has five on the average
 	w.later(d.duration("next", mean/20, 3*mean), "write/"+strconv.Itoa(n+1), func() { w.writeNext(n + 1) })

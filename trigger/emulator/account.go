@@ -51,6 +51,8 @@ type Options struct {
 	// several: clients must not depend on either. A seed gives the same LSNs to the
 	// same requests; 0 = one LSN for each request, as in the recorded answers.
 	BulkSeed uint64
+	// Manners choose between answers that clients must both expect.
+	Manners Manners
 }
 
 func (o Options) check() error {

@@ -32,11 +32,13 @@
 // A container has one physical range, or one for each 10,000 RU/s if it was
 // created with a throughput. [Account.Split] and [Account.Merge] change them under
 // load. Each range counts its transactions in LSNs, which are the tokens of its
-// feed. If the throughput is that of a database, its containers lie in one partition and
-// share one sequence of LSNs, in which the database and each container take one, too; a
-// container that splits continues with sequences of its own. An item that expires takes
-// an LSN only in a log of all versions. The operations of a bulk request are transactions
-// of their own that share an LSN, or by dice do not, see [Options].BulkSeed. Children of a split continue above their
+// feed. The token of a page that reaches the end is the newest LSN, whether or not the
+// feed shows an item with it; for other pages see [Manners]. If the throughput is that of a
+// database, its containers lie in one partition and share one sequence of LSNs, in which the
+// database and each container take one, too; a container that splits continues with sequences
+// of its own. An item that expires takes an LSN only in a log of all versions. The operations
+// of a bulk request are transactions of their own that share an LSN, or by dice do not, see
+// [Options].BulkSeed. Children of a split continue above their
 // parent, and a merged range above all of its parents, while items keep the LSN at
 // which they were written: when a range is replaced, its tokens stay exact for its keys
 // on the ranges that follow.

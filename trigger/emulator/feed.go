@@ -62,6 +62,7 @@ type entry interface {
 type page struct {
 	entries []entry
 	lsn     int64 // the next read begins after it
+	isEmpty bool  // it has no changes, and others follow
 }
 
 // Modes of the change feed, as A-IM names them.
@@ -92,7 +93,7 @@ func (c *call) readFeed() (*response, error) {
 		if err := req.partition.budget.admit(c.now); err != nil {
 			return nil, err
 		}
-		found = req.read()
+		found = req.read(c.account.options.Manners)
 		return found.response(o, req.partition), nil
 	})
 	if r != nil && r.status == http.StatusOK {
@@ -233,26 +234,40 @@ func parseDate(text string) (time.Time, error) {
 
 // read takes the next page from the log. When changes share an LSN, as those of one
 // transaction do, they stay in one page, even if it exceeds its limits.
-func (req *feedRequest) read() page {
-	found := page{lsn: req.partition.lsn}
+//
+// The LSN of a page that reaches the end is the newest that the read has passed: it may be
+// that of an item which was deleted or has expired since (recorded answer of a hosted account,
+// October 2026: etag "43" after an item at 42). For other pages see [Manners].
+func (req *feedRequest) read(m Manners) page {
 	if req.now {
-		return found
+		return page{lsn: req.partition.newest(m)}
 	}
-	size := 0
+	found, size := page{}, 0
 	for e := range req.changes() {
 		full := len(found.entries) >= req.limit || size >= pageBytes
-		if full && e.position() != found.entries[len(found.entries)-1].position() {
-			break
+		if full && e.position() != found.last() {
+			found.lsn = m.cutLSN(found.last(), e.position())
+			return found
 		}
-		if req.selects(e) {
-			found.entries = append(found.entries, e)
-			size += e.size()
+		if !req.selects(e) {
+			continue
 		}
+		if m.EmptyPages && len(found.entries) == 0 && e.position() > req.after+1 {
+			return page{lsn: e.position() - 1, isEmpty: true}
+		}
+		found.entries = append(found.entries, e)
+		size += e.size()
 	}
-	if n := len(found.entries); n > 0 {
-		found.lsn = found.entries[n-1].position()
-	}
+	found.lsn = m.endLSN(req, len(found.entries), found.last())
 	return found
+}
+
+// last returns the LSN of the last change of the page, 0 if it has none.
+func (f page) last() int64 {
+	if len(f.entries) == 0 {
+		return 0
+	}
+	return f.entries[len(f.entries)-1].position()
 }
 
 // changes are all changes of the range after the position.
@@ -285,7 +300,10 @@ func (req *feedRequest) selects(e entry) bool {
 // response is the page without its body. Its etag is the only token of progress.
 func (f page) response(o *container, p *partition) *response {
 	status, units := http.StatusOK, 0.0
-	if len(f.entries) == 0 {
+	switch {
+	case f.isEmpty:
+		units = 1
+	case len(f.entries) == 0:
 		status, units = http.StatusNotModified, 1
 	}
 	for _, e := range f.entries {

@@ -33,6 +33,7 @@ type partition struct {
 	Modified int64    `json:"modified"`
 
 	*sequence
+	ownLSN   int64 // of the container's own newest write since the account was opened; 0 if there is none
 	log      series[*document]
 	versions versionLog // empty unless the container keeps one
 	items    series[*item]

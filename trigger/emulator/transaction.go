@@ -206,6 +206,9 @@ func (t *transaction) commit() {
 	for _, ch := range t.order {
 		ch.apply(t.container, t.partition)
 	}
+	if !t.expired {
+		t.partition.ownLSN = t.partition.lsn
+	}
 	t.log()
 	t.container.ticket = t.container.account.saveChanges(t)
 }

@@ -250,9 +250,12 @@ func (c *Control) startPosition(ctx context.Context, set *lease.Set, l *lease.Le
 		return "", err
 	}
 	defer page.Release()
-	position, named := feed.PositionBefore(page, l.ByKeys())
-	if !named {
+	position := feed.PositionBefore(page, l.ByKeys())
+	switch {
+	case position != "":
+		return position, nil
+	case l.ByKeys():
 		return "", errors.New("the range was merged, and its positions cannot be named: seek to now, or to a token that its lease held before")
 	}
-	return position, nil
+	return "", fmt.Errorf("the LSNs of the range do not name positions: its feed goes from LSN %d to the token %s. Seek to now, or to a token that its lease held before", page.Items[0].LSN, page.Continuation)
 }

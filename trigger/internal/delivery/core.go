@@ -238,6 +238,7 @@ func (s *laneShared) mayDeliver(ctx context.Context) error {
 
 // abandon gives everything back that is not finished, when the worker ends.
 func (s *laneShared) abandon() {
+	s.progress.concludePages(s.readToEnd.Load() && s.pagesRead.Load() == s.pagesTaken.Load())
 	pages, readAhead := s.progress.abandonPages()
 	s.leftAhead.Store(readAhead)
 	s.releasePages(pages)

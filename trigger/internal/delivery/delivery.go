@@ -52,6 +52,7 @@ type Config struct {
 
 	MergedRange   bool   // the lease covers a part of a physical range: LSNs do not name positions in it
 	Continuation  string // of the lease as acquired
+	PageItems     int    // saved by the previous owner, see [Delivery.PageItems]
 	ReadAhead     ReadAhead
 	FirstOrder    int64            // of the records that this owner puts into the store: above those of earlier owners
 	SavedRetries  string           // saved by the previous owner, see [Delivery.RetryProperty]
@@ -218,6 +219,14 @@ func (d *Delivery) RetryProperty() string { return d.retries.encodeProperty() }
 // lease's writer calls it at each write.
 func (d *Delivery) Snapshot() (position, value string) {
 	return d.progress.snapshot(d.nextRetry())
+}
+
+// PageItems returns the number of changes in the first page that the next owner is to read,
+// 0 if it is that of all pages. It may be called at any time.
+func (d *Delivery) PageItems() int {
+	d.progress.mu.Lock()
+	defer d.progress.mu.Unlock()
+	return d.progress.firstPageItems()
 }
 
 // nextRetry returns when the first change that is set aside is due, on the service's clock in

@@ -41,6 +41,7 @@ type openPage struct {
 	pointers   []*Item    // room for one pointer to each of the items, for lanes
 	unfinished int        // changes that have not left it
 	passed     int        // changes at its start that have left it
+	areNamed   bool       // positions between its changes have names
 }
 
 // openPages holds the memory of pages that are finished.
@@ -69,9 +70,8 @@ func (o *openPage) recycle() {
 	}
 }
 
-// takeIn takes in the changes of a page at the given places. areNamed says that the positions
-// between them have names.
-func (o *openPage) takeIn(page *feed.Page, places []int, areNamed bool) {
+// takeIn takes in the changes of a page at the given places.
+func (o *openPage) takeIn(page *feed.Page, places []int) {
 	o.feedPage = page
 	first, next := 0, 0 // the first change of a transaction, and the next one to look at
 	for i, place := range places {
@@ -82,7 +82,7 @@ func (o *openPage) takeIn(page *feed.Page, places []int, areNamed bool) {
 		}
 		c := &o.items[i]
 		c.Item, c.Seq, c.inPage, c.readBefore = page.Items[place], o.start.seq+int64(i)+1, o, first
-		if areNamed && first > 0 {
+		if o.areNamed && first > 0 {
 			c.lsnBefore = page.Items[first-1].LSN
 		}
 	}

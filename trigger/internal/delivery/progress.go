@@ -34,9 +34,10 @@ type progress struct {
 
 	mu           sync.Mutex
 	schedule     checkpointSchedule
+	pages        pageSize
 	openPages    []*openPage    // in feed order, the first with changes that are neither finished nor set aside
 	taken        boundary       // end of the newest page
-	noLSNs       bool           // some page has shown that LSNs are not in the order of the feed
+	noLSNs       bool           // some page has shown that LSNs do not name positions
 	passedSeq    int64          // sequence number before the first change that is neither finished nor set aside
 	roomySeq     int64          // passedSeq when the keys that wait had marks
 	request      int64          // the newest one for a checkpoint, as Verdict.Requested; at least 1, and without manual checkpoints above all calls
@@ -66,6 +67,7 @@ func newProgress(c Config, advance func(string, time.Time)) *progress {
 	return &progress{
 		advancePosition: advance, isMerged: c.MergedRange, binding: c.Finished, keyPaths: c.KeyPaths,
 		schedule: checkpointSchedule{setting: c.Checkpoint, savedAt: time.Now()},
+		pages:    pageSize{inherited: c.PageItems, full: int64(c.MaxItemsPerInvocation)},
 		request:  request, stretches: []stretch{{end: start}},
 		taken: start, reached: start, acknowledged: start,
 		inherited: inherited, marked: inherited.Reached,
@@ -77,18 +79,19 @@ func newProgress(c Config, advance func(string, time.Time)) *progress {
 func (p *progress) addPage(page *feed.Page, passed []int) []Item {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	namesLSNs := feed.NamesLSNs(page)
-	p.noLSNs = p.noLSNs || !namesLSNs && !feed.KeepsLSNs(page)
 	start, n := p.taken, len(passed)
+	areNamed := !p.isMerged && feed.NamesPositions(page, start.position)
+	p.noLSNs = p.noLSNs || !areNamed
+	p.pages.fit = p.pages.fit || areNamed && len(page.Items) > 0
 	p.taken = boundary{page.Continuation, start.seq + int64(n), start.read + int64(len(page.Items))}
 	if last := len(p.openPages) - 1; n == 0 && last >= 0 { // so that pages without changes do not pile up behind a failing one
 		p.openPages[last].end = p.taken
 		return nil
 	}
 	o := newOpenPage(n)
-	o.start, o.end = start, p.taken
+	o.start, o.end, o.areNamed = start, p.taken, areNamed
 	if n > 0 {
-		o.takeIn(page, passed, !p.isMerged && namesLSNs)
+		o.takeIn(page, passed)
 	}
 	p.openPages = append(p.openPages, o)
 	return o.items
@@ -140,6 +143,7 @@ func (p *progress) settle() (pageFinished bool) {
 			break
 		}
 		pageFinished = pageFinished || len(o.items) > 0
+		p.pages.fit = p.pages.fit || o.end.read-o.start.read >= p.pages.full
 		p.openPages = slices.Delete(p.openPages, 0, 1)
 		o.recycle()
 	}
@@ -153,6 +157,7 @@ func (p *progress) settle() (pageFinished bool) {
 	if moved {
 		p.acknowledged = end
 	}
+	p.pages.moved = p.pages.moved || moved || p.reached.position != oldReached && p.keepsMarks()
 	if moved || p.reached.position != oldReached && p.acknowledged.position != "" && p.keepsMarks() {
 		p.advancePosition(p.acknowledged.position, p.schedule.nextSave(p.reached.seq+p.asideDone, time.Now()))
 	}

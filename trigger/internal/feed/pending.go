@@ -115,7 +115,7 @@ func (s *Source) CountBetween(ctx context.Context, target Target, from, to int64
 	if page.NotModified {
 		return 0, true, nil
 	}
-	if !KeepsLSNs(page) {
+	if !NamesPositions(page, QuotedLSN(from)) {
 		return to - from, false, nil
 	}
 	for _, item := range page.Items {

@@ -26,11 +26,12 @@ var errNotAdvancing = errors.New("the feed answered with changes but the same co
 const maxReadFailures = 5
 
 // Reader reads the pages of one leased range in one goroutine, which its worker
-// starts and waits for. All fields but First are required.
+// starts and waits for. All fields but FirstPage and PageItems are required.
 type Reader struct {
 	Source        *Source
 	LeaseToken    string        // of the lease, for errors
 	FirstPage     *Page         // read before the lease was acquired, reserved and not stale, or nil
+	PageItems     int           // changes in the next page at most; doubles with each page that has changes, up to those of Source; 0 is those of Source
 	MergedRange   bool          // the lease covers a part of a physical range
 	UntilCaughtUp bool          // end with ErrCaughtUp instead of polling
 	PollMin       time.Duration // wait before the first poll after changes; doubles with each poll that brings nothing
@@ -116,6 +117,7 @@ func (r *Reader) begin(ctx context.Context, pages chan<- *Page) (continuation st
 		return continuation, nil
 	}
 	continuation = r.FirstPage.Continuation
+	r.growPages(r.FirstPage)
 	return continuation, r.sendPage(ctx, pages, r.FirstPage)
 }
 
@@ -131,14 +133,16 @@ func (r *Reader) readNext(ctx context.Context, continuation string) (page *Page,
 		if err != nil {
 			return nil, nil, err
 		}
-		reading, err = r.Budget.ReserveRead(ctx, r.Reserved, r.Source.MaxItems)
+		source := r.Source.WithPages(r.PageItems)
+		reading, err = r.Budget.ReserveRead(ctx, r.Reserved, source.MaxItems)
 		if err != nil {
 			return nil, nil, err
 		}
-		r.RunRequest(func() { page, err = r.readPage(ctx, continuation, reading) })
+		r.RunRequest(func() { page, err = r.readPage(ctx, source, continuation, reading) })
 		switch {
 		case err == nil:
 			charged(page.Charge)
+			r.growPages(page)
 			r.ObservePage(page)
 			return page, reading, nil
 		case errors.Is(err, cosmos.ErrNotAdmitted): // the next read is smaller, or waits
@@ -172,8 +176,15 @@ func (r *Reader) findStart(ctx context.Context) (string, error) {
 	}
 }
 
+// growPages doubles the size of small pages after one with changes.
+func (r *Reader) growPages(page *Page) {
+	if len(page.Items) > 0 && r.PageItems < r.Source.MaxItems {
+		r.PageItems *= 2
+	}
+}
+
 // readPage reads the page after the continuation. It ends the reservation if it fails.
-func (r *Reader) readPage(ctx context.Context, continuation string, reading *Reading) (page *Page, err error) {
+func (r *Reader) readPage(ctx context.Context, source *Source, continuation string, reading *Reading) (page *Page, err error) {
 	defer func() {
 		if err != nil {
 			reading.Cancel()
@@ -187,7 +198,7 @@ func (r *Reader) readPage(ctx context.Context, continuation string, reading *Rea
 	}
 	limited, cancel := context.WithTimeout(ctx, r.ReadTimeout)
 	defer cancel()
-	page, err = r.Source.ReadPage(limited, target, continuation, reading)
+	page, err = source.ReadPage(limited, target, continuation, reading)
 	if err != nil {
 		return nil, err
 	}

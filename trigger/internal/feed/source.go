@@ -34,6 +34,18 @@ type Source struct {
 	Place  int           // of the function among those that share reads, from 0
 }
 
+// WithPages returns the source with pages of so many changes at most, which it does not share
+// with other functions: theirs would be larger. It is the source itself if that is its own
+// page size, or more, or 0.
+func (s *Source) WithPages(items int) *Source {
+	if items <= 0 || items >= s.MaxItems {
+		return s
+	}
+	smaller := *s
+	smaller.MaxItems, smaller.Shared = items, nil
+	return &smaller
+}
+
 // ReadPage reads the page after the continuation, or the first page if it is empty, as
 // far as the reservation permits: otherwise its error wraps [cosmos.ErrNotAdmitted]. A
 // nil reservation permits a page of MaxItems.
