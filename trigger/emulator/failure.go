@@ -13,7 +13,6 @@ import (
 // reports of users: dotnet/efcore#32197, Azure/azure-cosmos-dotnet-v3#3638.
 const (
 	subPartitionKeyMismatch = 1001
-	subOwnerMissing         = 1003
 	subCrossPartition       = 1004
 	subContainerMismatch    = 1024
 	subSessionUnavailable   = 1002 // of a 404
@@ -48,11 +47,17 @@ func badRequest(format string, args ...any) *failure {
 var resourceTypes = map[string]string{"database": "Database", "container": "Collection", "item": "Document", "offer": "Offer"}
 
 func notFound(resource, name string) *failure {
+	if resource == "item" {
+		return fail(http.StatusNotFound, 0, "Entity with the specified id does not exist in the system. More info: https://aka.ms/cosmosdb-tsg-not-found. ResourceType: %s", resourceTypes[resource])
+	}
 	return fail(http.StatusNotFound, 0, "Resource Not Found: %s %q does not exist. ResourceType: %s", resource, name, resourceTypes[resource])
 }
 
+// ownerMissing is the answer of the master partition to a request for documents or other
+// parts of a database or container that is absent. It has no substatus: recorded answer of
+// a hosted account, October 2026.
 func ownerMissing(resource, name string) *failure {
-	return fail(http.StatusNotFound, subOwnerMissing, "Owner resource does not exist: %s %q. ResourceType: %s", resource, name, resourceTypes[resource])
+	return fail(http.StatusNotFound, 0, "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found\r\n%s: %q. ResourceType: %s", resource, name, resourceTypes[resource])
 }
 
 func conflict(resource, name string) *failure {
