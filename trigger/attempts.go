@@ -51,6 +51,10 @@ func (r *functionRunner) runWithRetries(ctx context.Context, endHost context.Can
 		}
 		r.log.Error("function ended by an error, trying again later", slog.Any("error", err), slog.Int("failures", failures))
 		wait := backoff.Wait(failures, time.Second, endPeriod, r.host.options.Owner, r.function.Name)
+		if isContainerGone(err) { // it may be created again any time
+			r.reopenLeases()
+			wait = min(wait, r.host.options.LeaseAcquireInterval)
+		}
 		if remaining := r.untilHopeless(); remaining > 0 {
 			wait = min(wait, remaining)
 		}

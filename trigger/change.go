@@ -25,7 +25,7 @@ import (
 // memory.
 type Change struct {
 	Operation cosmos.Operation
-	Document  json.RawMessage // as it is after the change, system properties included; nil for OperationDelete and OperationExpire in all-versions mode
+	Document  json.RawMessage // as it is after the change, system properties included; nil for OperationDelete, OperationExpire and OperationUnknown in all-versions mode
 	Previous  json.RawMessage // as it was before; nil if the service does not say
 	LSN       int64           // position in the feed of its physical range; equal within one transaction
 	Time      time.Time       // when it was written or deleted, in whole seconds

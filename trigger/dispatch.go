@@ -37,15 +37,17 @@ type RangeTask struct {
 func (h *Host) Dispatch(ctx context.Context) (tasks []RangeTask, total Summary, err error) {
 	var mu sync.Mutex
 	err = h.eachAlone(func(r *functionRunner) error {
+		end := r.soloCalls.begin(r.reopenLeases)
 		d := &dispatch{drain: drain{runner: r}}
 		err := d.planFunction(ctx)
+		if err == nil {
+			err = d.feedsUnread()
+		}
+		end(err)
 		mu.Lock()
 		defer mu.Unlock()
 		total.Add(d.summary)
 		tasks = append(tasks, d.tasks...)
-		if err == nil {
-			err = d.feedsUnread()
-		}
 		return err
 	})
 	return tasks, total, err
@@ -104,7 +106,9 @@ func (r *functionRunner) listToDispatch(ctx context.Context) (listedLeases, erro
 	if err := r.prepareAlone(ctx); err != nil {
 		return listedLeases{}, err
 	}
-	if err := r.leases.AuditIfDue(ctx); err != nil {
+	if err := r.leases.AuditIfDue(ctx); isContainerGone(err) {
+		return listedLeases{}, err
+	} else if err != nil {
 		r.log.Warn("audit failed", slog.Any("error", err))
 	}
 	return r.listToDrain(ctx)
@@ -205,19 +209,22 @@ func (d *dispatch) rangeFailed(l *lease.Lease, err error) {
 // split since the message was written. Children of a range that splits during the drain
 // are left to the next Dispatch, so that the queue spreads them. An error means that
 // nothing was delivered and that the same message may be tried again, except
-// [ErrNoFunction].
+// [ErrNoFunction]. If a container was created again, the next call finds the new one.
 func (h *Host) DrainRange(ctx context.Context, name, token string) (Summary, error) {
 	i := slices.IndexFunc(h.functionRunners, func(r *functionRunner) bool { return r.function.Name == name })
 	if i < 0 {
 		return Summary{}, fmt.Errorf("%w named %q", ErrNoFunction, name)
 	}
 	defer h.host.beginRequests()()
-	d, end := newDrain(ctx, h.functionRunners[i], 1)
+	r := h.functionRunners[i]
+	endCall := r.soloCalls.begin(r.reopenLeases)
+	d, end := newDrain(ctx, r, 1)
 	defer end()
 	err := d.drainToken(ctx, token)
 	if err == nil {
 		err = d.feedsUnread()
 	}
+	endCall(err)
 	if err != nil {
 		err = fmt.Errorf("function %q: %w", name, err)
 	}

@@ -27,7 +27,8 @@ import (
 //
 // An error means that some function could not be worked on at all, also if ctx ended
 // meanwhile: its leases could not be read, or it had ranges and none of their feeds
-// could be read. The others were worked on. Problem in the summary is the first of
+// could be read. If a container was created again since the last drain of this host, the
+// drain continues with the new one as [Host.Run] does. The others were worked on. Problem in the summary is the first of
 // all other errors.
 func (h *Host) Drain(ctx context.Context) (Summary, error) {
 	var mu sync.Mutex
@@ -97,13 +98,35 @@ type drain struct {
 	readErr   error // the first of a range whose feed could not be read, or nil
 }
 
-// drainFunction drains the leases of a function, and then the children of those that split.
+// drainFunction drains the leases of a function. If a container was created again, it finds
+// the leases again and begins once more.
 func (d *drain) drainFunction(ctx context.Context) error {
+	err := d.drainLeases(ctx)
+	if !isContainerGone(err) {
+		return err
+	}
+	d.runner.reopenLeases()
+	if context.Cause(ctx) != nil || d.runner.prepareLeases(ctx) != nil {
+		return err
+	}
+	s := d.summary
+	d.summary = Summary{Batches: s.Batches, Changes: s.Changes, Retries: s.Retries, DeadLetters: s.DeadLetters, Filtered: s.Filtered}
+	d.splitSeen, d.fatalErr, d.feedsRead, d.readErr = false, nil, false, nil
+	if err = d.drainLeases(ctx); isContainerGone(err) {
+		d.runner.reopenLeases()
+	}
+	return err
+}
+
+// drainLeases drains the leases of a function, and then the children of those that split.
+func (d *drain) drainLeases(ctx context.Context) error {
 	r := d.runner
 	if err := r.prepareLeases(ctx); err != nil {
 		return err
 	}
-	if err := r.leases.AuditIfDue(ctx); err != nil {
+	if err := r.leases.AuditIfDue(ctx); isContainerGone(err) {
+		return err
+	} else if err != nil {
 		r.log.Warn("audit failed", slog.Any("error", err))
 	}
 	seen := map[string]bool{}
@@ -234,6 +257,7 @@ func (d *drain) workRange(ctx context.Context, w *rangeWorker, l *lease.Lease) {
 	}
 	err := w.workRange(ctx)
 	d.runner.workerEnded(w, err)
+	d.runner.recordLost(w)
 	s := w.rangeStats.currentStatus()
 	if errors.Is(err, feed.ErrCaughtUp) || errors.Is(err, lease.ErrSplit) || s.Changes > 0 || s.Retries > 0 || s.Filtered > 0 {
 		d.noteRead(nil)

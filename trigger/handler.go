@@ -125,7 +125,7 @@ func DocumentsWith[T any](unmarshal func(document []byte, v any) error, fn func(
 // Version is a change with its images decoded.
 type Version[T any] struct {
 	Operation cosmos.Operation
-	Current   *T // nil for a delete
+	Current   *T // nil for a delete and an unknown operation
 	Previous  *T // nil if the service does not say
 	Change    Change
 }

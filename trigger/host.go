@@ -129,7 +129,10 @@ func (h *Host) Owner() string { return h.host.options.Owner }
 //
 // An error that repeating does not mend ends only the function that it concerns: a
 // container does not exist, or the leases belong to another kind of processor.
-// Status says so, and the function is tried again with a backoff of up to a minute.
+// Status says so, and the function is tried again with a backoff of up to a minute, or up to
+// LeaseAcquireInterval if a container is missing. If the monitored container was created
+// again, it is read from its beginning whatever StartFrom says, in all-versions mode from now
+// on. If the lease container was, the host writes the positions that it holds into new leases.
 // An account that refuses the credential is such an error, too: see [RefusedError].
 // Run returns an error earlier only if all functions have been in that state for a
 // minute, or if more than [Options.MaxStuck] handler calls do not return.

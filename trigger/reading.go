@@ -106,6 +106,10 @@ func isFinalRead(err error) bool {
 func (w *rangeWorker) observePage(page *feed.Page) {
 	w.noteAnswer(useFeed, nil)
 	w.held.RangeRead()
+	if page.UnknownForm != "" && w.toldUnknownForm.CompareAndSwap(false, true) {
+		w.log.Warn("feed has changes in a form that is not known; delivering them as upserts if they have a document",
+			slog.String("form", page.UnknownForm), slog.String("continuation", page.Continuation))
+	}
 	if w.rangeStats.countPage(page) {
 		w.emitEvent(Event{Kind: EventCaughtUp, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Continuation: page.Continuation})
 	}

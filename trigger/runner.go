@@ -18,7 +18,7 @@ import (
 )
 
 // functionRunner runs one function of a host. Its fields up to mu are set before its
-// workers start. mu guards the rest, and no other lock is taken under it.
+// workers start, and when none is at work. mu guards the rest, and no other lock is taken under it.
 type functionRunner struct {
 	host        *hostState
 	function    Function
@@ -35,7 +35,9 @@ type functionRunner struct {
 
 	deadLetterLists  *deadLetterLists
 	leaseLists       *sharedLists[listedLeases] // of Dispatch and DrainRange
+	soloCalls        soloCalls                  // likewise
 	toldNoPostponing atomic.Bool                // the log has told that RetryAfter needs a store
+	toldUnknownForm  atomic.Bool                // the log has told of changes whose form is not known
 
 	refusals      accountRefusals
 	endIfHopeless func() // ends the host if no function has hope; nil if it does not run
@@ -72,7 +74,7 @@ func newRunner(p *hostState, f Function, leases *cosmos.Container) *functionRunn
 		AcquireInterval: p.options.LeaseAcquireInterval, RenewInterval: p.options.LeaseRenewInterval,
 		Expiration: p.options.LeaseExpirationInterval, AuditInterval: p.options.AuditInterval,
 		StopGrace: p.options.StopGrace, PollDelay: p.options.FeedPollDelay,
-		Limits: lease.Limits{Min: p.options.MinLeases, Max: p.options.MaxLeases}, Reset: f.ResetLeases,
+		Limits: lease.Limits{Min: p.options.MinLeases, Max: p.options.MaxLeases}, Reset: f.ResetLeases, SinceBeginning: feed.SinceBeginning,
 		StartToken: func(ctx context.Context, part lease.Part, since time.Time) (string, error) {
 			return newSource(f.FeedSource, since, "").ResolveStart(ctx, f.StartFrom.Since(since, f.ChangeFeedMode), feedTarget(part))
 		},
@@ -157,15 +159,12 @@ func (e *stuckCallsError) Unwrap() error { return e.err }
 func (r *functionRunner) runWorker(ctx context.Context, w *rangeWorker, fail context.CancelCauseFunc, balanceNow chan<- struct{}) {
 	err := w.workRange(ctx)
 	r.workerEnded(w, err)
-	lost, deleted := w.held.DeletedLease()
-	if deleted {
-		r.leases.RecordLost(lost)
-	}
+	deleted := r.recordLost(w)
 	switch {
-	case errors.Is(err, lease.ErrSplit), deleted:
-		wake(balanceNow)
 	case isFatal(err):
 		fail(err)
+	case errors.Is(err, lease.ErrSplit), deleted:
+		wake(balanceNow)
 	case r.host.abandonedCalls.exceedsLimit(r.host.options.MaxStuck):
 		fail(&stuckCallsError{limit: r.host.options.MaxStuck, err: err})
 	case !reasonOf(err).isOrderly() && reasonOf(err) != ClosedLeaseLost:
@@ -186,7 +185,7 @@ func wake(balanceNow chan<- struct{}) {
 
 // isFatal reports whether an error ends a whole function.
 func isFatal(err error) bool {
-	return errors.Is(err, lease.ErrForeign) || errors.Is(err, lease.ErrSetup) || cosmos.Classify(err) == cosmos.OutcomeContainerGone
+	return errors.Is(err, lease.ErrForeign) || errors.Is(err, lease.ErrSetup) || isContainerGone(err)
 }
 
 // prepareLeases finds the function's leases and makes sure that they were created.
@@ -209,10 +208,14 @@ func (r *functionRunner) prepareLeases(ctx context.Context) error {
 // balanceLeases acquires the leases that the plan names and starts their workers.
 // After ctx has ended it acquires nothing more.
 func (r *functionRunner) balanceLeases(ctx context.Context, start workStarter) error {
-	if err := r.leases.AuditNextToOwners(ctx); err != nil {
+	if err := r.leases.AuditNextToOwners(ctx); isContainerGone(err) {
+		return err
+	} else if err != nil {
 		r.log.Warn("audit failed", slog.Any("error", err))
 	}
-	if err := r.leases.RestoreLost(ctx); err != nil {
+	if err := r.leases.RestoreLost(ctx); isContainerGone(err) {
+		return err
+	} else if err != nil {
 		r.log.Warn("lost leases not restored", slog.Any("error", err))
 	}
 	leases, err := r.listCandidates(ctx)

@@ -1,7 +1,6 @@
 package trigger
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -66,50 +65,6 @@ func TestMissingContainerEndsRun(t *testing.T) {
 		err := h.Run(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "nothing") {
 			t.Errorf("run ended with %v", err)
-		}
-	})
-}
-
-func TestRecreatedContainerEndsRun(t *testing.T) {
-	inWorld(t, 1, func(t *testing.T, w *world) {
-		w.writeMany("doc", 10)
-		h := w.host("a", w.recorder("a"))
-		done := make(chan error, 1)
-		go func() { done <- h.Run(t.Context()) }()
-		time.Sleep(30 * time.Second)
-		oldContinuation := w.leaseDocuments()["0"].continuation
-		w.recreateContainer("items", "/player")
-		w.writeMany("other", 10) // positions of the old container must not be taken for the new one's
-		if err := <-done; err == nil || cosmos.Classify(err) != cosmos.OutcomeContainerGone {
-			t.Errorf("run ended with %v", err)
-		}
-		if w.deliveryCount() != 10 {
-			t.Errorf("%d delivered, want the 10 of the old container", w.deliveryCount())
-		}
-		if oldContinuation == "" {
-			t.Error("no checkpoint")
-		}
-	})
-}
-
-// If a container is deleted and created again with the same name, the host does not
-// read the new one at positions of the old one.
-func TestPositionsOfDeletedContainerAreNotUsed(t *testing.T) {
-	inWorld(t, 1, func(t *testing.T, w *world) {
-		w.writeMany("doc", 10)
-		done := make(chan error, 1)
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() { done <- w.host("a", w.recorder("a")).Run(ctx) }()
-		time.Sleep(30 * time.Second)
-		w.recreateContainer("items", "/player")
-		w.writeMany("other", 20)
-		time.Sleep(5 * time.Minute)
-		cancel()
-		if err := <-done; cosmos.Classify(err) != cosmos.OutcomeContainerGone {
-			t.Errorf("run ended with %v", err)
-		}
-		if got := w.deliveryCount(); got != 10 {
-			t.Errorf("%d changes delivered, want the 10 of the container that is gone", got)
 		}
 	})
 }

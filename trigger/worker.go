@@ -41,6 +41,7 @@ type rangeWorker struct {
 	listsBefore     int64            // a later list has the dead letters of earlier owners; for the reader
 
 	toldNoPostponing *atomic.Bool // of the function: the log has told that it has no store
+	toldUnknownForm  *atomic.Bool // of the function: the log has told of changes whose form is not known
 
 	seenPause   *lease.Pause  // why an operator ended the work; valid once held.Run has returned
 	superseded  bool          // other leases have taken the lease's place: retire it unread
@@ -68,7 +69,7 @@ func (r *functionRunner) newWorker(held *lease.Held, stop *stopBudget) *rangeWor
 		feedOrigin:  &changeOrigin{keyPaths: r.leases.Monitored().PartitionKey.Paths},
 		callTimeout: r.function.HandlerTimeout, stop: stop, rateLimit: r.rateLimit, readLimit: r.readLimit,
 		log: r.log.With(slog.String("range", l.Token()), slog.Int64("epoch", held.Epoch())), emitEvent: r.emitEvent,
-		toldNoPostponing: &r.toldNoPostponing,
+		toldNoPostponing: &r.toldNoPostponing, toldUnknownForm: &r.toldUnknownForm,
 	}
 	region := w.host.leases.WriteRegion()
 	w.confirmedRegion.Store(&region)

@@ -290,6 +290,13 @@ func (w *world) newestContinuation() string {
 // recreateContainer deletes a container and creates another one with its name.
 func (w *world) recreateContainer(container, keyPath string) {
 	w.t.Helper()
+	w.dropContainer(container)
+	w.createContainer(container, keyPath)
+}
+
+// dropContainer deletes a container.
+func (w *world) dropContainer(container string) {
+	w.t.Helper()
 	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodDelete, w.account.Endpoint()+"/dbs/db/colls/"+container, nil)
 	must(w.t, err)
 	r.Header.Set("Authorization", emulatorToken())
@@ -299,6 +306,10 @@ func (w *world) recreateContainer(container, keyPath string) {
 	if resp.StatusCode != http.StatusNoContent {
 		w.t.Fatalf("delete container: %s", resp.Status)
 	}
+}
+
+func (w *world) createContainer(container, keyPath string) {
+	w.t.Helper()
 	must(w.t, w.client().CreateContainer(w.t.Context(), "db", cosmos.ContainerDefinition{
 		ID: container, PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{keyPath}},
 	}))

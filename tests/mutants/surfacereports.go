@@ -109,13 +109,13 @@ var surfaceReports = []mutant{
 		{"trigger/change.go", "change.Operation = cosmos.OperationDelete", "change.Operation = cosmos.OperationUpsert"},
 	}},
 	{"create-told-as-replace", "the first version of a document is a create", []edit{
-		{"trigger/cosmos/envelope.go", "\t\titems[i] = item\n", "\t\tif item.Operation == OperationCreate {\n\t\t\titem.Operation = OperationReplace\n\t\t}\n\t\titems[i] = item\n"},
+		{"trigger/cosmos/envelope.go", "\t\titems[i], unknown = item, cmp.Or(unknown, form)\n", "\t\tif item.Operation == OperationCreate {\n\t\t\titem.Operation = OperationReplace\n\t\t}\n\t\titems[i], unknown = item, cmp.Or(unknown, form)\n"},
 	}},
 	{"replace-told-as-create", "a later version of a document is a replace", []edit{
-		{"trigger/cosmos/envelope.go", "\t\titems[i] = item\n", "\t\tif item.Operation == OperationReplace {\n\t\t\titem.Operation = OperationCreate\n\t\t}\n\t\titems[i] = item\n"},
+		{"trigger/cosmos/envelope.go", "\t\titems[i], unknown = item, cmp.Or(unknown, form)\n", "\t\tif item.Operation == OperationReplace {\n\t\t\titem.Operation = OperationCreate\n\t\t}\n\t\titems[i], unknown = item, cmp.Or(unknown, form)\n"},
 	}},
 	{"expiry-told-as-delete", "a document that expires is not deleted by a program", []edit{
-		{"trigger/cosmos/envelope.go", "if m.TimeToLiveExpired {", `if m.TimeToLiveExpired && m.ID == "" {`},
+		{"trigger/cosmos/envelope.go", "return item.asDelete(m.TimeToLiveExpired)", `return item.asDelete(m.TimeToLiveExpired && m.ID == "")`},
 	}},
 	{"pause-not-applied", "a planned pause pauses", []edit{
 		{"trigger/leases/control.go", "return set.Pause(ctx, s.lease, s.Reason)", "return ctx.Err()"},

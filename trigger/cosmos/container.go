@@ -86,6 +86,7 @@ type ContainerProperties struct {
 	DefaultTTL         *int          // seconds; -1 for "on, without a default"; nil if off
 	Retention          time.Duration // of the change feed in [ModeAllVersions] mode; 0 if the container has no change feed policy
 	ETag               azcore.ETag
+	Modified           time.Time // when it was created or its settings were last changed, in whole seconds
 }
 
 // changeFeedPolicy enables [ModeAllVersions] for a container:
@@ -102,8 +103,8 @@ type PartitionKeyDefinition struct {
 }
 
 // Properties reads the container and its database. The result is cached until
-// [Container.Forget] is called or the service reports that the container was
-// created again (410/1000).
+// [Container.Forget] is called or the service reports that the container is missing or
+// was created again.
 func (c *Container) Properties(ctx context.Context) (ContainerProperties, error) {
 	c.mu.Lock()
 	known, forgetCount := c.properties, c.forgetCount
@@ -128,6 +129,7 @@ func (c *Container) readProperties(ctx context.Context) (ContainerProperties, er
 		ID           string                 `json:"id"`
 		ResourceID   string                 `json:"_rid"`
 		ETag         azcore.ETag            `json:"_etag"`
+		Timestamp    int64                  `json:"_ts"`
 		DefaultTTL   *int                   `json:"defaultTtl"`
 		Policy       changeFeedPolicy       `json:"changeFeedPolicy"`
 		PartitionKey PartitionKeyDefinition `json:"partitionKey"`
@@ -155,6 +157,7 @@ func (c *Container) readProperties(ctx context.Context) (ContainerProperties, er
 		DefaultTTL:         container.DefaultTTL,
 		Retention:          time.Duration(container.Policy.Minutes) * time.Minute,
 		ETag:               container.ETag,
+		Modified:           time.Unix(container.Timestamp, 0).UTC(),
 	}, nil
 }
 

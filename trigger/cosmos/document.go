@@ -106,7 +106,7 @@ func (c *Container) documentOperation(name, method, id string) (*operation, erro
 		return nil, fmt.Errorf(`%s %s: document id %q must not be empty or contain any of / \ ? #`, name, c.link, id)
 	}
 	return &operation{
-		name: name, parent: link, link: link,
+		name: name, parent: link, link: link, document: true,
 		method: method, path: c.path + "/docs/" + url.PathEscape(id), header: http.Header{},
 	}, nil
 }
@@ -151,7 +151,7 @@ func (c *Container) doDocument(ctx context.Context, op *operation, pk PartitionK
 	}
 	resp, err := c.client.do(ctx, op)
 	if err != nil {
-		return Response{}, err
+		return Response{}, c.identifyMissing(ctx, err)
 	}
 	op.subStatus = substatus(resp)
 	return Response{
@@ -162,4 +162,19 @@ func (c *Container) doDocument(ctx context.Context, op *operation, pk PartitionK
 		ActivityID:   resp.Header.Get(headerActivityID),
 		Body:         op.answer.bytes,
 	}, nil
+}
+
+// identifyMissing returns err, the error of an operation on a document. If it is a 404 that
+// may be about the container, it reads the container and notes whether that is missing.
+func (c *Container) identifyMissing(ctx context.Context, err error) error {
+	var e *Error
+	if !errors.As(err, &e) || !IsDocumentNotFound(err) || strings.Contains(e.Message, entityMissing) {
+		return err
+	}
+	var container struct{}
+	if missing := c.client.readResource(ctx, "read container", "colls", c.link, c.path, &container); isContainerMissing(missing) {
+		e.ContainerMissing = true
+		c.Forget()
+	}
+	return err
 }

@@ -42,7 +42,7 @@ func TestDecodeEnvelopes(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			items, err := scanDocuments([]byte(`{"Documents":[`+test.item+`],"_count":1}`), nil, "")
 			if err == nil {
-				err = decodeEnvelopes(items)
+				_, err = decodeEnvelopes(items)
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -56,13 +56,62 @@ func TestDecodeEnvelopes(t *testing.T) {
 
 func TestDecodeEnvelopesRejectsInvalidItems(t *testing.T) {
 	for item, want := range map[string]string{
-		`{"metadata":{"operationType":"create","lsn":1}}`:              "without current",
-		`{"current":{"id":"a"},"metadata":{"operationType":"rename"}}`: `unknown operation "rename"`,
-		`{"metadata":{"operationType":7}}`:                             "not a change",
+		`{"metadata":{"operationType":"create","lsn":1}}`: "without current",
+		`{"metadata":{"operationType":"create","id":7}}`:  "not a change",
 	} {
-		err := decodeEnvelopes([]Item{{Document: json.RawMessage(item)}})
+		_, err := decodeEnvelopes([]Item{{Document: json.RawMessage(item)}})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", item, err)
 		}
+	}
+}
+
+// Forms of other captures and of the documentation.
+func TestDecodeEnvelopesTakesOtherForms(t *testing.T) {
+	image := json.RawMessage(`{"id":"a","pk":"x"}`)
+	for name, test := range map[string]struct {
+		item    string
+		want    Item
+		unknown string
+	}{
+		"no operation": {
+			`{"current":{"id":"a","pk":"x"},"metadata":{"lsn":7,"crts":100}}`,
+			Item{Document: image, LSN: 7, Timestamp: 100, Operation: OperationUpsert}, "change without operationType",
+		},
+		"changeType, and times as text": {
+			`{"current":{"id":"a","pk":"x"},"metadata":{"lsn":"7","crts":"100","changeType":"replace","previousImageLSN":"6"}}`,
+			Item{Document: image, LSN: 7, Timestamp: 100, Operation: OperationReplace, PreviousLSN: 6}, "",
+		},
+		"delete with a minimal image": {
+			`{"current":{"id":"a","pk":"x"},"metadata":{"operationType":"delete","lsn":7,"crts":100,"previousImageLSN":6}}`,
+			Item{LSN: 7, Timestamp: 100, Operation: OperationDelete, ID: "a", PartitionKey: image, PreviousLSN: 6}, "",
+		},
+		"no operation and no image": {
+			`{"current":{},"metadata":{"lsn":7,"crts":100,"id":"a"}}`,
+			Item{LSN: 7, Timestamp: 100, Operation: OperationDelete, ID: "a"}, "change without operationType",
+		},
+		"unknown operation": {
+			`{"current":{"id":"a","pk":"x"},"metadata":{"operationType":"rename","lsn":7,"crts":100}}`,
+			Item{Document: image, LSN: 7, Timestamp: 100, Operation: OperationUpsert}, `operation "rename"`,
+		},
+		"unknown operation without an image": {
+			`{"metadata":{"operationType":7,"lsn":7,"crts":1.5,"id":"a"}}`,
+			Item{LSN: 7, Operation: OperationUnknown, ID: "a"}, `operation "7"`,
+		},
+		"bare document with metadata of its own": {
+			`{"id":"a","metadata":{"operationType":"delete"},"_lsn":3}`,
+			Item{Document: json.RawMessage(`{"id":"a","metadata":{"operationType":"delete"},"_lsn":3}`), LSN: 3}, "document without metadata",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			items, err := scanDocuments([]byte(`{"Documents":[`+test.item+`],"_count":1}`), nil, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			unknown, err := decodeEnvelopes(items)
+			if diff := cmp.Diff(test.want, items[0]); diff != "" || unknown != test.unknown || err != nil {
+				t.Error(diff, unknown, err)
+			}
+		})
 	}
 }

@@ -33,6 +33,10 @@ type Error struct {
 	RetryAfter time.Duration // x-ms-retry-after-ms, else Retry-After; 0 when absent, at most a minute
 	Account    string        // endpoint that was given to [NewClient]
 
+	// ContainerMissing says that a 404 is about the container or its database, and not
+	// about a document.
+	ContainerMissing bool
+
 	owner string // resource link in the signature of the request
 }
 
@@ -58,6 +62,9 @@ func (e *Error) Error() string {
 
 // advice returns the fix if status and substatus determine the cause, else "".
 func (e *Error) advice() string {
+	if e.ContainerMissing {
+		return "create it, or correct the names: " + e.names()
+	}
 	switch [2]int{e.Status, e.SubStatus} {
 	case [2]int{400, 1001}:
 		return "the partition key of the request differs from the one in the document: pass the value at the container's partition key path"
@@ -65,8 +72,6 @@ func (e *Error) advice() string {
 		return "the gateway cannot serve this query across partitions: set PartitionKey or remove ORDER BY and aggregates"
 	case [2]int{403, 3}, [2]int{403, 1008}:
 		return "the region does not accept this request; the account may be failing over"
-	case [2]int{404, 1003}:
-		return "create it, or correct the names: " + e.names()
 	case [2]int{410, 1000}, [2]int{400, 1024}:
 		return "the container was deleted and created again: old continuations are not valid for it"
 	case [2]int{413, 0}:
@@ -150,10 +155,18 @@ func Status(err error) (status, substatus int) {
 // (404/1002). Use [IsDocumentNotFound] to tell these apart.
 func IsNotFound(err error) bool { return isStatus(err, http.StatusNotFound) }
 
-// IsDocumentNotFound reports whether err is a 404 without a substatus: the
-// container exists and the document does not. A missing container (404/1003)
-// and a replica that is behind (404/1002) do not count.
-func IsDocumentNotFound(err error) bool { return isStatus(err, http.StatusNotFound, 0) }
+// IsDocumentNotFound reports whether err says that the document does not exist and its
+// container does. A missing container and a replica that is behind (404/1002) do not
+// count.
+func IsDocumentNotFound(err error) bool {
+	return isStatus(err, http.StatusNotFound, 0) && !isContainerMissing(err)
+}
+
+// isContainerMissing reports whether err is a 404 of a container or a database.
+func isContainerMissing(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && (e.ContainerMissing || isStatus(e, http.StatusNotFound, subOwnerMissing))
+}
 
 // IsConflict reports whether err is a 409: the document, container or database
 // to create exists already.
@@ -188,6 +201,19 @@ func isStatus(err error, status int, substatus ...int) bool {
 	return s == status && s != 0 && (len(substatus) == 0 || slices.Contains(substatus, sub))
 }
 
+// subOwnerMissing is the substatus of a 404 with which older gateways, and clients that
+// talk to partitions themselves, name a missing container. The gateway of a hosted account
+// answered such requests without a substatus, from the master partition (recorded answer
+// of a hosted account, October 2026).
+const subOwnerMissing = 1003
+
+// subSessionBehind is the substatus of a 404 of a replica that has not reached the session.
+const subSessionBehind = 1002
+
+// entityMissing is in the text of a 404 that a data partition answers, whose container
+// therefore exists (recorded answer of a hosted account, October 2026).
+const entityMissing = "Entity with the specified id does not exist"
+
 // maxMessage bounds the service's text in an error, in bytes.
 const maxMessage = 400
 
@@ -201,6 +227,7 @@ func newError(op *operation, resp *http.Response, body []byte) *Error {
 		RetryAfter: retryAfter(resp),
 		owner:      op.parent,
 	}
+	e.ContainerMissing = e.Status == http.StatusNotFound && (e.SubStatus == subOwnerMissing || e.SubStatus == 0 && !op.document)
 	var text struct{ Code, Message string }
 	if err := json.Unmarshal(body, &text); err != nil {
 		if len(body) > 0 {

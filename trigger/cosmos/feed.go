@@ -146,6 +146,11 @@ type Page struct {
 	Date         time.Time // by the service's clock, in whole seconds
 	ActivityID   string
 
+	// UnknownForm describes the first change in [ModeAllVersions] whose form does not name a
+	// known operation, "" if there is none. Such a change is an [OperationUpsert] if it has
+	// a document.
+	UnknownForm string
+
 	buffer *buffer
 }
 
@@ -168,14 +173,19 @@ type Item struct {
 // Operation is the kind of a change.
 type Operation string
 
-// The operations. In all-versions mode [Item].Operation is one of the last four, and in
-// latest-version mode it is empty; package trigger then calls a change an upsert.
+// The operations. In all-versions mode [Item].Operation mostly is a create, a replace, a
+// delete or an expiry; see [Page].UnknownForm for others. In latest-version mode and for a
+// document without metadata it is empty; package trigger then calls a change an upsert.
 const (
 	OperationUpsert  Operation = "upsert" // created or replaced
 	OperationCreate  Operation = "create"
 	OperationReplace Operation = "replace"
 	OperationDelete  Operation = "delete"
 	OperationExpire  Operation = "expire" // a delete by time to live
+
+	// OperationUnknown is a change without a document, by an operation that this package
+	// does not know. Its id and key may be known.
+	OperationUnknown Operation = "unknown"
 )
 
 // Release returns the page's buffer for reuse; Items must not be used
@@ -264,7 +274,7 @@ func newPage(r FeedRequest, resp *http.Response, body *buffer) (*Page, error) {
 	}
 	body.items, err = scanDocuments(body.bytes, body.items[:0], r.KeyProperty)
 	if err == nil && r.Mode == ModeAllVersions {
-		err = decodeEnvelopes(body.items)
+		page.UnknownForm, err = decodeEnvelopes(body.items)
 	}
 	page.Items = body.items
 	if err == nil && len(page.Items) == 0 && page.Continuation == r.Continuation {

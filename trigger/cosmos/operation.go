@@ -29,6 +29,7 @@ type operation struct {
 	body   []byte
 
 	container *Container     // nil if the operation does not concern a container
+	document  bool           // addresses one document, which may be absent
 	write     bool           // changes data: retry only if not applied
 	feed      bool           // reads a physical range by its id
 	admit     func(int) bool // see FeedRequest.Admit; may be nil

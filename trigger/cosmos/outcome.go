@@ -30,7 +30,6 @@ type answerCode struct{ status, substatus int }
 var substatusOutcomes = map[answerCode]Outcome{
 	{400, 1024}: OutcomeContainerGone,
 	{404, 1002}: OutcomeTransient, // this replica has not reached the session yet
-	{404, 1003}: OutcomeContainerGone,
 	{410, 1000}: OutcomeContainerGone,
 	{410, 1002}: OutcomeRangeGone,
 	{410, 1007}: OutcomeRangeGone,
@@ -46,6 +45,9 @@ func Classify(err error) Outcome {
 	}
 	if errors.Is(err, ErrOutcomeUnknown) {
 		return OutcomeUnknown
+	}
+	if isContainerMissing(err) {
+		return OutcomeContainerGone
 	}
 	status, substatus := Status(err)
 	if outcome, ok := substatusOutcomes[answerCode{status, substatus}]; ok {

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -122,12 +123,12 @@ func TestCreateResources(t *testing.T) {
 }
 
 func TestProperties(t *testing.T) {
-	container := ok(`{"id":"High Scores","_rid":"Sl8fALN4sw4=","_etag":"\"e\"","defaultTtl":-1,"partitionKey":{"paths":["/id"]}}`)
+	container := ok(`{"id":"High Scores","_rid":"Sl8fALN4sw4=","_etag":"\"e\"","_ts":1700000000,"defaultTtl":-1,"partitionKey":{"paths":["/id"]}}`)
 	s := newService(t, container, ok(`{"id":"Games","_rid":"Sl8fAA=="}`))
 	c := s.container()
 	ttl := -1
 	want := ContainerProperties{
-		ID: "High Scores", ResourceID: "Sl8fALN4sw4=", DatabaseResourceID: "Sl8fAA==", DefaultTTL: &ttl, ETag: `"e"`,
+		ID: "High Scores", ResourceID: "Sl8fALN4sw4=", DatabaseResourceID: "Sl8fAA==", DefaultTTL: &ttl, ETag: `"e"`, Modified: time.Unix(1700000000, 0).UTC(),
 		PartitionKey: PartitionKeyDefinition{Paths: []string{"/id"}, Kind: "Hash", Version: 1},
 	}
 	for range 2 {

@@ -122,7 +122,7 @@ func (p *retryPolicy) try(ctx context.Context, req *policy.Request, op *operatio
 	resp, err := sent.Next()
 	if resp != nil {
 		p.client.clock.observe(resp)
-		if op.container != nil && op.kind == "docs" { // pkranges and others have tokens of their own
+		if op.container != nil && isAnsweredByRange(op, resp) {
 			op.container.sessions.observe(resp)
 		}
 		err = p.read(op, resp)
@@ -131,6 +131,13 @@ func (p *retryPolicy) try(ctx context.Context, req *policy.Request, op *operatio
 		err = fmt.Errorf("no complete answer within %v", p.options.TryTimeout)
 	}
 	return resp, err
+}
+
+// isAnsweredByRange reports whether an answer is from a range of the container. All others,
+// also about documents of a missing container, are from the master partition, whose session
+// tokens look the same: 0:-1#45 (recorded answer of a hosted account, October 2026).
+func isAnsweredByRange(op *operation, resp *http.Response) bool {
+	return op.kind == "docs" && (resp.StatusCode != http.StatusNotFound || substatus(resp) == subSessionBehind)
 }
 
 // read reads the body of a success. An error while reading the answer to a
@@ -165,6 +172,9 @@ func (p *retryPolicy) failure(op *operation, resp *http.Response, err error, dec
 		body, _ := runtime.Payload(resp)
 		answer := newError(op, resp, body)
 		answer.Account = p.client.endpoint
+		if answer.ContainerMissing && op.container != nil {
+			op.container.Forget()
+		}
 		err = answer
 	} else {
 		err = fmt.Errorf("%s: %w", op, err)

@@ -1,6 +1,7 @@
 package cosmos
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -120,6 +121,46 @@ func TestFeedReadsContinueSession(t *testing.T) {
 // A region that is behind the session is not believed: the next region answers. If no
 // region ever reaches it, as after a failover that has lost writes, the range is read
 // again in a new session.
+const (
+	absentDocument  = `{"code":"NotFound","message":"Entity with the specified id does not exist in the system. More info: https://aka.ms/cosmosdb-tsg-not-found"}`
+	absentContainer = `{"code":"NotFound","message":"Message: {\"Errors\":[\"Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found\"]}\r\nActivityId: 1"}`
+)
+
+// The master partition answers requests for documents of an absent container: 404 without
+// a substatus, with its own session token (recorded answer of a hosted account, October 2026).
+func TestAbsentContainerIsToldFromAbsentDocument(t *testing.T) {
+	absent := func() *http.Response { return reply(404, absentContainer, "x-ms-session-token", "0:-1#45") }
+	for name, test := range map[string]struct {
+		call     func(context.Context, *Container) error
+		answers  []any
+		want     Outcome
+		requests int
+	}{
+		"feed":     {readFeedOnce, []any{absent}, OutcomeContainerGone, 1},
+		"query":    {aQuery, []any{absent}, OutcomeContainerGone, 1},
+		"write":    {writeOne, []any{absent}, OutcomeContainerGone, 2},
+		"read":     {readOne, []any{absent}, OutcomeContainerGone, 2},
+		"document": {readOne, []any{status(404, "x-ms-session-token", "0:-1#45"), ok(`{"_rid":"x"}`)}, OutcomeNotFound, 2},
+		"told":     {readOne, []any{func() *http.Response { return reply(404, absentDocument) }}, OutcomeNotFound, 1},
+		"older":    {readOne, []any{status(404, "x-ms-substatus", "1003")}, OutcomeContainerGone, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newService(t, test.answers...)
+			c := s.container()
+			err := test.call(t.Context(), c)
+			if got := Classify(err); got != test.want || IsDocumentNotFound(err) != (test.want == OutcomeNotFound) || len(s.requests) != test.requests {
+				t.Errorf("%v: outcome %d after %d requests", err, got, len(s.requests))
+			}
+			if named := strings.Contains(err.Error(), `database "Games", container "High Scores"`); named != (test.want == OutcomeContainerGone) {
+				t.Errorf("advice: %v", err)
+			}
+			if token := c.SessionToken(wholeRange); token != "" {
+				t.Errorf("session %q is of the master partition", token)
+			}
+		})
+	}
+}
+
 func TestLostSessionBeginsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reached, writtenAt := "-1#7", "-1#9"

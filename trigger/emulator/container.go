@@ -91,7 +91,7 @@ func (c *call) container() (*container, error) {
 	d, ok := a.findDatabase(c.target.database)
 	if !ok {
 		c.metadata = true
-		return nil, ownerMissing("database", c.target.database)
+		return nil, notFound("database")
 	}
 	found, ok := d.find(c.target.container)
 	if !ok && c.target.kind == kindContainer {
@@ -99,7 +99,7 @@ func (c *call) container() (*container, error) {
 	}
 	if !ok {
 		c.metadata = true
-		return nil, ownerMissing("container", c.target.container)
+		return nil, notFound("container")
 	}
 	if meant := c.header.Get("X-Ms-Cosmos-Intended-Collection-Rid"); meant != "" && meant != found.rid {
 		return nil, fail(http.StatusBadRequest, subContainerMismatch, "The container %q has the resource id %s, not %s as the request expects: it was deleted and created again.", found.Name, found.rid, meant)
@@ -114,7 +114,7 @@ func (c *call) locked(on *container, fn func() (*response, error)) (*response, e
 	defer on.mu.Unlock()
 	if on.dropped {
 		c.metadata, c.reached = true, nil
-		return nil, ownerMissing("container", on.Name)
+		return nil, notFound("container")
 	}
 	on.advance(c.now)
 	r, err := fn()
@@ -159,7 +159,7 @@ func (c *call) containerBodies() (string, [][]byte, error) {
 	c.ticket = a.ticket
 	d, ok := a.findDatabase(c.target.database)
 	if !ok {
-		return "", nil, ownerMissing("database", c.target.database)
+		return "", nil, notFound("database")
 	}
 	bodies := [][]byte{}
 	for _, name := range slices.Sorted(maps.Keys(d.containers)) {
@@ -211,7 +211,7 @@ func (c *call) createContainer() (*response, error) {
 	c.ticket = a.ticket
 	d, ok := a.findDatabase(c.target.database)
 	if !ok {
-		return nil, ownerMissing("database", c.target.database)
+		return nil, notFound("database")
 	}
 	if _, ok := d.containers[definition.name]; ok {
 		return nil, conflict("container")
@@ -372,7 +372,7 @@ func (c *call) deleteContainer() (*response, error) {
 	c.ticket = a.ticket
 	d, ok := a.findDatabase(c.target.database)
 	if !ok {
-		return nil, ownerMissing("database", c.target.database)
+		return nil, notFound("database")
 	}
 	o, ok := d.find(c.target.id)
 	if !ok {

@@ -101,5 +101,5 @@ func TestRangesByResourceID(t *testing.T) {
 	self := c.expect("200", "GET", "/dbs/db/colls/c", "").decode(t)["_self"].(string)
 	c.expect("200", "GET", "/"+self+"pkranges", "")
 	c.expect("200", "GET", "//"+self+"/pkranges/", "")
-	c.expect("404/1003", "GET", "/dbs/db/colls/none/pkranges", "")
+	c.expect("404/", "GET", "/dbs/db/colls/none/pkranges", "")
 }

@@ -22,7 +22,7 @@ func (c *call) databaseRID() (string, error) {
 	defer a.mu.RUnlock()
 	d, ok := a.findDatabase(c.target.database)
 	if !ok {
-		return "", ownerMissing("database", c.target.database)
+		return "", notFound("database")
 	}
 	return d.rid(), nil
 }

@@ -55,6 +55,12 @@ func (s Start) String() string {
 	}
 }
 
+// SinceBeginning stands for the time at which leases were first created if their container
+// was deleted and created again while a host ran: they begin at the beginning of its feed,
+// whatever the start is. A continuation belongs to the former container, and a start from
+// now would skip what was written before a host noticed. All versions begin now.
+var SinceBeginning = time.Unix(1, 0)
+
 // Since returns where a lease without a continuation begins. since is the moment when the
 // function's leases were first created, or zero before that.
 //
@@ -64,6 +70,12 @@ func (s Start) String() string {
 // changes. All-versions mode cannot begin at a time; there it means the moment when
 // the lease is first used.
 func (s Start) Since(since time.Time, mode cosmos.Mode) Start {
+	if since.Equal(SinceBeginning) {
+		if mode == cosmos.ModeAllVersions {
+			return Start{}
+		}
+		return Start{Kind: StartBeginning}
+	}
 	if s.Kind == StartNow && mode == cosmos.ModeLatestVersion && !since.IsZero() {
 		return Start{Kind: StartTime, Time: since}
 	}

@@ -40,8 +40,9 @@ type leaseCreator struct {
 // repeated: leases are created without overwriting, and the marker comes last. If
 // a host takes longer than its lock lasts, it starts again, since another host
 // may be at work by then. With a position that is older than the other host's
-// marker, changes written after the marker would be skipped or repeated.
-func (c *leaseCreator) bootstrapLeases(ctx context.Context) (since time.Time, err error) {
+// marker, changes written after the marker would be skipped or repeated. If known is not
+// zero, the leases begin as if they had first been created then, and the marker says so.
+func (c *leaseCreator) bootstrapLeases(ctx context.Context, known time.Time) (since time.Time, err error) {
 	for {
 		written, _, found, err := c.store.readStamp(ctx, c.store.markerID())
 		if err != nil {
@@ -50,7 +51,7 @@ func (c *leaseCreator) bootstrapLeases(ctx context.Context) (since time.Time, er
 		if found {
 			return written, nil
 		}
-		if err := c.tryBootstrap(ctx); err != nil {
+		if err := c.tryBootstrap(ctx, known); err != nil {
 			return time.Time{}, err
 		}
 	}
@@ -58,7 +59,7 @@ func (c *leaseCreator) bootstrapLeases(ctx context.Context) (since time.Time, er
 
 // tryBootstrap makes one attempt; nil means that the marker may exist now. If
 // another host has the lock, it waits a second instead.
-func (c *leaseCreator) tryBootstrap(ctx context.Context) error {
+func (c *leaseCreator) tryBootstrap(ctx context.Context, known time.Time) error {
 	taken := time.Now()
 	lock, err := c.takeLock(ctx)
 	if err != nil {
@@ -67,7 +68,7 @@ func (c *leaseCreator) tryBootstrap(ctx context.Context) error {
 	if lock == "" {
 		return backoff.Sleep(ctx, time.Second)
 	}
-	err = c.createAll(ctx, lock, taken.Add(lockTTL-lockMargin))
+	err = c.createAll(ctx, known, lock, taken.Add(lockTTL-lockMargin))
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -78,13 +79,17 @@ func (c *leaseCreator) tryBootstrap(ctx context.Context) error {
 }
 
 // createAll creates leases and marker under the lock, and then removes the lock.
-func (c *leaseCreator) createAll(ctx context.Context, lock azcore.ETag, deadline time.Time) error {
+func (c *leaseCreator) createAll(ctx context.Context, known time.Time, lock azcore.ETag, deadline time.Time) error {
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	if err := c.fillGaps(ctx, time.Time{}, nil); err != nil {
+	if err := c.fillGaps(ctx, known, nil); err != nil {
 		return err
 	}
-	if _, err := c.store.createStamp(ctx, stamp{ID: c.store.markerID()}); err != nil {
+	marker := stamp{ID: c.store.markerID()}
+	if !known.IsZero() {
+		marker.Since = known.Unix()
+	}
+	if _, err := c.store.createStamp(ctx, marker); err != nil {
 		return err
 	}
 	if err := c.store.deleteStamp(ctx, c.store.lockID(), lock); err != nil {

@@ -99,12 +99,12 @@ func (s *Set) RecordLost(l *Lease) {
 
 // due returns the recorded leases that were lost less than period ago, and when the
 // newest of them was. Older ones have another lease by an audit, which must not be
-// set back.
-func (o *lostLeases) due(period time.Duration) (leases []*Lease, newest time.Time) {
+// set back, unless the container was missing until absentAt.
+func (o *lostLeases) due(period time.Duration, absentAt time.Time) (leases []*Lease, newest time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for token, lost := range o.byToken {
-		if time.Since(lost.since) > period {
+		if time.Since(lost.since) > period && time.Since(absentAt) > period {
 			delete(o.byToken, token)
 			continue
 		}
@@ -117,6 +117,12 @@ func (o *lostLeases) due(period time.Duration) (leases []*Lease, newest time.Tim
 	return leases, newest
 }
 
+func (o *lostLeases) forgetAll() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	clear(o.byToken)
+}
+
 func (o *lostLeases) forget(token string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -126,7 +132,7 @@ func (o *lostLeases) forget(token string) {
 // RestoreLost creates the leases again that were deleted while this host held them.
 // A lease that cannot be restored now is tried again in the next pass.
 func (s *Set) RestoreLost(ctx context.Context) error {
-	lost, newest := s.lost.due(s.cfg.Expiration)
+	lost, newest := s.lost.due(s.cfg.Expiration, s.absentAt)
 	if len(lost) == 0 {
 		return nil
 	}
@@ -174,10 +180,13 @@ func (s *Set) findStored(all []*Lease, lost *Lease) *Lease {
 }
 
 // restoreMarker creates the marker again if it is gone, with the time of the first
-// bootstrap.
+// bootstrap. Its error wraps [ErrRecreated] if the lease container is gone with it.
 func (s *Set) restoreMarker(ctx context.Context) error {
 	_, _, found, err := s.store.readStamp(ctx, s.store.markerID())
 	if err != nil || found {
+		return err
+	}
+	if err := s.verifyLeaseContainer(ctx); err != nil {
 		return err
 	}
 	s.cfg.Log.Error("marker document of the leases was deleted; creating it again", slog.Time("since", s.since))

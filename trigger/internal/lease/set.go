@@ -38,7 +38,10 @@ type Config struct {
 	// tell. since is when the leases were first created, zero before that. It may be
 	// called by several goroutines at once.
 	StartToken func(ctx context.Context, p Part, since time.Time) (token string, err error)
-	Log        *slog.Logger
+	// SinceBeginning is a time that StartToken takes as the beginning of the feed, and
+	// [Set.Since] returns if the monitored container was created again.
+	SinceBeginning time.Time
+	Log            *slog.Logger
 }
 
 // Set is the leases of one function, as one host sees them. One goroutine, which
@@ -53,7 +56,11 @@ type Set struct {
 
 	unreadable map[string]Unreadable // by document id, as the last Candidates listed them
 
-	// Set by Prepare or Inspect, and constant after that.
+	absentAt        time.Time         // when a container was last found missing or changed; for lost
+	leasesRecreated bool              // Prepare has to resume the leases in a new lease container
+	formerLeases    map[string]*Lease // of the former lease container, as last listed
+
+	// Set by Prepare or Inspect, and constant after that until Reopen.
 	prepared  bool
 	store     *leaseStore
 	monitored cosmos.ContainerProperties
@@ -69,14 +76,14 @@ func NewSet(cfg Config) *Set {
 }
 
 // Prepare finds the leases and ensures that they were created once. After it has
-// succeeded it does nothing; after an error call it again, unless the error wraps
-// [ErrSetup].
+// succeeded it does nothing until [Set.Reopen]; after an error call it again, unless the
+// error wraps [ErrSetup].
 func (s *Set) Prepare(ctx context.Context) error {
 	if s.prepared {
 		return nil
 	}
-	if err := s.open(ctx); err != nil {
-		return setupError(err)
+	if err := s.reopen(ctx); err != nil {
+		return err
 	}
 	if s.reset {
 		if err := s.creator().resetLeases(ctx); err != nil {
@@ -87,8 +94,7 @@ func (s *Set) Prepare(ctx context.Context) error {
 	if _, err := s.ranges.refresh(ctx); err != nil {
 		return err
 	}
-	var err error
-	if s.since, err = s.creator().bootstrapLeases(ctx); err != nil {
+	if err := s.createLeases(ctx); err != nil {
 		return err
 	}
 	// The first of two looks at a gap: a process may not live for AuditInterval.
@@ -98,12 +104,24 @@ func (s *Set) Prepare(ctx context.Context) error {
 	if err := s.checkMode(ctx); err != nil {
 		return err
 	}
-	s.prepared = true
+	s.prepared, s.leasesRecreated, s.formerLeases = true, false, nil
 	return nil
 }
 
-func (s *Set) open(ctx context.Context) (err error) {
-	s.store, s.monitored, err = openStore(ctx, s.cfg.Leases, s.cfg.Monitored, s.cfg.Prefix, s.cfg.Log)
+// createLeases ensures that the leases were created once in their container.
+func (s *Set) createLeases(ctx context.Context) (err error) {
+	if s.leasesRecreated {
+		return s.resumeLeases(ctx)
+	}
+	s.since, err = s.creator().bootstrapLeases(ctx, s.since)
+	return err
+}
+
+func (s *Set) open(ctx context.Context) error {
+	store, monitored, err := openStore(ctx, s.cfg.Leases, s.cfg.Monitored, s.cfg.Prefix, s.cfg.Log)
+	if err == nil {
+		s.store, s.monitored = store, monitored
+	}
 	return err
 }
 
@@ -187,13 +205,19 @@ func (s *Set) bounded(ctx context.Context) (context.Context, context.CancelFunc)
 
 // Candidates lists the leases that hosts may acquire, in the order of their
 // tokens: one per token, and no tombstones. It requests duplicates from their
-// owners. [Set.Unreadable] then has the documents that are not leases.
+// owners. [Set.Unreadable] then has the documents that are not leases. The error wraps
+// [ErrRecreated] if the lease container was created again and has no leases.
 func (s *Set) Candidates(ctx context.Context) ([]*Lease, error) {
 	listing, cancel := s.bounded(ctx)
 	defer cancel()
 	all, invalid, err := s.store.listLeases(listing)
 	if err != nil {
 		return nil, err
+	}
+	if len(all) == 0 && len(invalid) == 0 {
+		if err := s.verifyLeaseContainer(listing); err != nil {
+			return nil, err
+		}
 	}
 	s.noteInvalid(invalid)
 	used, duplicates := onePerToken(all, s.Now(), s.cfg.Expiration)

@@ -22,10 +22,11 @@ import (
 // every delete of a lease is conditional: the etag is the lock. All goroutines of
 // a function use one store.
 type leaseStore struct {
-	container *cosmos.Container
-	idPrefix  string // of document ids: processor name, account host and resource ids
-	keyedBy   string // "id", "partitionKey" or "" (system key)
-	writeGate *writeGate
+	container  *cosmos.Container
+	resourceID string // of the container; a container created again under its name has another
+	idPrefix   string // of document ids: processor name, account host and resource ids
+	keyedBy    string // "id", "partitionKey" or "" (system key)
+	writeGate  *writeGate
 
 	mu           sync.Mutex        // guards listed; never held during I/O
 	listedLeases map[string]*Lease // leases of the last list, by the text of their documents
@@ -46,7 +47,7 @@ func openStore(ctx context.Context, leases, monitored *cosmos.Container, process
 		return nil, properties, fmt.Errorf("%w: lease container %s/%s deletes its documents after %d s (defaultTtl), so leases and positions would expire; "+
 			"set its defaultTtl to -1, or remove it", ErrSetup, leases.Database(), leases.Name(), *ttl)
 	}
-	s := &leaseStore{container: leases, writeGate: newWriteGate(log)}
+	s := &leaseStore{container: leases, resourceID: found.ResourceID, writeGate: newWriteGate(log)}
 	switch paths := found.PartitionKey.Paths; {
 	case len(paths) == 1 && paths[0] == "/id":
 		s.keyedBy = "id"
@@ -132,7 +133,9 @@ func (s *leaseStore) listLeases(ctx context.Context) (leases []*Lease, invalid [
 			}
 		}
 	}
-	s.setListed(listed)
+	if len(listed) > 0 { // else the container may be another one, see Set.reopen
+		s.setListed(listed)
+	}
 	return leases, invalid, nil
 }
 
@@ -297,7 +300,7 @@ type stamp struct {
 	PartitionKey string `json:"partitionKey,omitzero"` // if the container has that key
 	TTL          int    `json:"ttl,omitzero"`          // of a lock, seconds
 	TS           int64  `json:"_ts,omitzero"`          // set by the service
-	Since        int64  `json:"halley.since,omitzero"` // of a marker that was restored: the time of the first one, Unix seconds
+	Since        int64  `json:"halley.since,omitzero"` // of a marker: the start of leases without a position, Unix seconds; 0 for the time of writing
 }
 
 // readStamp reads a stamp: when it was first written and its etag, "" if there is none.

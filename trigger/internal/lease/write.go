@@ -83,6 +83,11 @@ func (w *leaseWriter) writeOnce(ctx context.Context, change func(*Lease)) error 
 		return nil
 	case o == cosmos.OutcomeNotFound:
 		return w.deletedError()
+	case o == cosmos.OutcomeContainerGone:
+		if trusted, _ := w.writeState.isTrusted(w.trustedFor); trusted {
+			w.containerMissed = true
+		}
+		fallthrough
 	case !o.Unsure():
 		return fmt.Errorf("write lease %q: %w", w.lease.token, err)
 	}
@@ -192,10 +197,10 @@ func (w *leaseWriter) rereadLease(ctx context.Context) error {
 }
 
 // deletedError is the loss of a lease whose document is gone. If this host trusts
-// its ownership, the lease can be restored; otherwise another host may have
-// acquired and retired it.
+// its ownership, or did when the container was first missing, the lease can be restored;
+// otherwise another host may have acquired and retired it.
 func (w *leaseWriter) deletedError() error {
-	if trusted, _ := w.writeState.isTrusted(w.trustedFor); trusted {
+	if trusted, _ := w.writeState.isTrusted(w.trustedFor); trusted || w.containerMissed {
 		return fmt.Errorf("write lease %q: %w", w.lease.token, errDeleted)
 	}
 	return fmt.Errorf("write lease %q: %w (document deleted after trust ended)", w.lease.token, ErrLost)
@@ -204,7 +209,7 @@ func (w *leaseWriter) deletedError() error {
 // adoptLease records a successful write.
 func (w *leaseWriter) adoptLease(l *Lease, sent time.Time, number int) {
 	moved := l.continuation != w.lease.continuation
-	w.lease, w.renewAfter = l, w.renewInterval
+	w.lease, w.renewAfter, w.containerMissed = l, w.renewInterval, false
 	w.writeState.writeSucceeded(l.continuation, sent, number)
 	w.store.writeGate.forget(l.token)
 	if moved && w.OnCheckpoint != nil {
@@ -213,8 +218,8 @@ func (w *leaseWriter) adoptLease(l *Lease, sent time.Time, number int) {
 }
 
 // Release gives the lease back with the newest position, in one write. It is a
-// courtesy to the next owner: if it fails, the lease expires. Call it after Run
-// has returned.
+// courtesy to the next owner: if it fails, the lease expires. If the document or its
+// container is gone, [Held.DeletedLease] has the lease. Call it after Run has returned.
 func (w *leaseWriter) Release(ctx context.Context) error {
 	err := w.writeLease(ctx, nil, func(l *Lease) {
 		l.owner = ""
@@ -224,6 +229,11 @@ func (w *leaseWriter) Release(ctx context.Context) error {
 		l.setBusy(time.Time{})
 		delete(l.properties, uncleanExitsProperty)
 	})
+	if errors.Is(err, errDeleted) {
+		w.writeState.setLoss(err) // for DeletedLease
+	} else if cosmos.Classify(err) == cosmos.OutcomeContainerGone {
+		w.writeState.setLoss(w.deletedError())
+	}
 	if errors.Is(err, ErrLost) {
 		return nil // released by a write whose answer was lost, or another host's already
 	}

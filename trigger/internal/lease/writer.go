@@ -16,7 +16,7 @@ import (
 // into the next one, so a checkpoint does not delay the handler, and costs the
 // service at most one write per round trip.
 //
-// The goroutine in Run owns the fields lease and renewAfter; after Run has returned,
+// The goroutine in Run owns the fields lease, renewAfter and containerMissed; after Run has returned,
 // its caller does. All other methods may be called from any goroutine.
 type leaseWriter struct {
 	// OnCheckpoint, if set, is called after each write that moved the position.
@@ -55,6 +55,8 @@ type leaseWriter struct {
 	properties map[string]func() string // values at each write; not changed after Run has begun
 	lease      *Lease                   // as last written or read
 	renewAfter time.Duration            // from the last successful write to the renewal
+
+	containerMissed bool // a write has met no container while this host trusted its ownership
 
 	wakeSignal  chan struct{} // capacity 1: a write is due
 	lostSignal  chan struct{} // closed once the lease is lost
