@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -172,15 +174,18 @@ func (w *World) expireAbandoned() {
 }
 
 // network carries the requests of a drain to the account. If the drain is cut off, none
-// arrives: the runtime gets a 404 instead, so that it ends its work soon.
+// arrives: each document is absent instead, so that the runtime ends its work soon.
 type network struct {
 	account policy.Transporter
 	drain   context.Context
 }
 
+// documentAbsent is the body of a 404 for a document, not for its container.
+const documentAbsent = `{"code":"NotFound","message":"Entity with the specified id does not exist in the system."}`
+
 func (n network) Do(r *http.Request) (*http.Response, error) {
 	if n.drain.Err() != nil {
-		return &http.Response{StatusCode: http.StatusNotFound, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+		return &http.Response{StatusCode: http.StatusNotFound, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(documentAbsent)), Request: r}, nil
 	}
 	return n.account.Do(r)
 }
