@@ -116,7 +116,7 @@ func (o Options) Run(ctx context.Context, args []string) int {
 	}
 	if err := p.Root(args).ExecuteContext(ctx); err != nil {
 		fmt.Fprintf(p.Stderr, "%s: %s\n", p.Name, text.OfError(err))
-		return 1
+		return command.ExitCode(err)
 	}
 	return 0
 }

@@ -9,4 +9,6 @@ import (
 )
 
 // Commands returns the commands that the demo has in addition to those of every app.
-func Commands() []*cobra.Command { return []*cobra.Command{app.NewCommand()} }
+func Commands() []*cobra.Command {
+	return []*cobra.Command{app.NewCommand(), app.VerifyServiceCommand()}
+}

@@ -134,7 +134,7 @@ func anchors(text string) (fragments []string) {
 func TestDocumentedCommands(t *testing.T) {
 	text := documents(t)["../../../../docs/commands.md"]
 	root := testApp().Root(nil)
-	root.AddCommand(NewCommand()) // as the demo does
+	root.AddCommand(NewCommand(), VerifyServiceCommand()) // as the demo does
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
 		for _, sub := range c.Commands() {
