@@ -103,6 +103,7 @@ var coldCode = []string{
 	"encoding/xml/...", "compress/...", "archive/zip/...", "text/tabwriter/...", "halley/trigger/redact/...",
 	"github.com/golang-jwt/...", "github.com/google/uuid/...", "github.com/Azure/azure-sdk-for-go/sdk/internal/...", "github.com/Azure/azure-sdk-for-go/sdk/azcore/...", "os/exec/...",
 	"crypto/hpke/...", "crypto/elliptic/...", "crypto/ecdsa/...", "crypto/rsa/...", "crypto/ed25519/...", "crypto/ecdh/...", "encoding/pem/...", "net/netip/...", "path/filepath/...", "golang.org/x/sys/...",
+	"fmt/...", "os/...", "errors/...", "log/...", "html/...", "math/rand/...", "encoding/binary/...", "encoding/hex/...", "runtime/debug/...", "runtime/metrics/...",
 }
 
 // binary builds the main package. If the app is in a Git repository, the binary has the
