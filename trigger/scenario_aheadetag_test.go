@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -115,15 +116,15 @@ func TestDrainsOfMergedRangeShrinkPages(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		mergeRanges(t, w)
 		w.writeMany("doc", 200)
-		small := 0
+		var small atomic.Int64
 		w.onRequest = func(r *http.Request) {
 			if r.Header.Get("A-Im") != "" && r.Header.Get("X-Ms-Max-Item-Count") == "1" {
-				small++
+				small.Add(1)
 			}
 		}
 		rounds := w.drainRounds()
-		if rounds > 5 || small == 0 || small > 2*rounds {
-			t.Errorf("not done after %d drains, with %d pages of one change", rounds, small)
+		if n := int(small.Load()); rounds > 5 || n == 0 || n > 2*rounds {
+			t.Errorf("not done after %d drains, with %d pages of one change", rounds, n)
 		}
 		w.checkComplete(200)
 		for token, l := range w.leaseDocuments() {

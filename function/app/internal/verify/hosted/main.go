@@ -44,6 +44,6 @@ func replayFile(path string, out io.Writer) (int, error) {
 	for _, d := range result.differences {
 		fmt.Fprintln(out, d)
 	}
-	fmt.Fprintf(out, "%d of %d answers are the same, %d of throttling and splits were not compared.\n", result.compared-len(result.differences), result.compared, result.skipped)
+	fmt.Fprintf(out, "%d of %d answers are the same, %d of throttling, splits and concurrent hosts were not compared.\n", result.compared-len(result.differences), result.compared, result.skipped)
 	return len(result.differences), nil
 }

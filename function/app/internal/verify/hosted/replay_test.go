@@ -65,7 +65,7 @@ func TestRecordIsReplayedWithTheSameAnswers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if result.compared < 150 || result.skipped > 0 || len(result.differences) > 0 {
+			if result.compared < 150 || result.skipped > 10 || len(result.differences) > 0 {
 				t.Errorf("%d compared, %d skipped:\n%s", result.compared, result.skipped, strings.Join(result.differences, "\n"))
 			}
 		})
