@@ -83,7 +83,8 @@ func TestLambdaAnswersBeforeDeadline(t *testing.T) {
 	r := newRecord(t)
 	f := lambdaApp(t, b.smallBatches(a), 8*time.Second)
 	l := a.distinct(r)
-	stop := l.start(t)
+	l.some(t, 1, 5) // the work of a second, so that the drain does not catch up before the load has begun
+	stop := l.from(6).start(t)
 	_, result := drainByLambda(t, f)
 	if result.Remaining < 200*time.Millisecond || result.Remaining > 7*time.Second {
 		t.Errorf("answered %v before the deadline, while changes were coming in", result.Remaining)
