@@ -135,6 +135,26 @@ func TestDrainsOfMergedRangeShrinkPages(t *testing.T) {
 	})
 }
 
+// On a merged range a change that always fails waits behind others of its page. The next owner
+// begins with a small page, and the position passes the changes before it.
+func TestPositionPassesChangesBeforeWaitingOne(t *testing.T) {
+	inWorld(t, 2, func(t *testing.T, w *world) {
+		mergeRanges(t, w)
+		w.writeMany("doc", 6)
+		w.write("k", "poison")
+		for range 6 {
+			stop := w.startHost(w.host("a", failOnPoison(w.recorder("a")), unending, withoutLogger))
+			time.Sleep(time.Minute)
+			stop()
+		}
+		for i := range 6 {
+			if n := len(w.deliveries(fmt.Sprint("doc", i))); n == 0 || n > 3 {
+				t.Errorf("6 owners have handled doc%d %d times, want at most 3", i, n)
+			}
+		}
+	})
+}
+
 // The newest LSN of a range is that of a deleted item. A seek to a time is possible, and repeats
 // the change after it.
 func TestSeekToTimeWithAheadETag(t *testing.T) {

@@ -19,7 +19,10 @@ var pagePositions = []mutant{
 		{"trigger/leases/control.go", "\tcase l.ByKeys():\n", "\tcase page != nil:\n"},
 	}},
 	{"page-size-not-saved", "a drain that cannot finish a page of a merged range lets the next one read a shorter page", []edit{
-		{"trigger/internal/delivery/pagesize.go", "\t\treturn 1\n", "\t\treturn p.pages.inherited\n"},
+		{"trigger/internal/delivery/pagesize.go", "o.passed > 0 && !o.areNamed {\n\t\treturn 1\n", "o.passed > 0 && !o.areNamed {\n\t\treturn p.pages.inherited\n"},
+	}},
+	{"waiting-change-keeps-page-size", "a change that waits on a merged range does not keep the position before finished changes of its page, whoever owns it", []edit{
+		{"trigger/internal/delivery/pagesize.go", "\tcase p.keepsFinished():\n", "\tcase false:\n"},
 	}},
 	{"page-size-not-read", "the first page of a drain has the size that the lease asks for", []edit{
 		{"trigger/drain.go", "r.feedSource.WithPages(savedPageItems(l))", "r.feedSource"},

@@ -21,10 +21,11 @@ type pageSize struct {
 }
 
 // firstPageItems returns the number of changes in the first page of the next owner, 0 if it
-// is that of all pages. Changes that are set aside keep the position, however short pages
-// are. The lock is held.
+// is that of all pages. The lock is held.
 func (p *progress) firstPageItems() int {
 	switch {
+	case p.keepsFinished():
+		return 1
 	case p.pages.fit:
 		return 0
 	case p.pages.moved || len(p.openPages) == 0 || len(p.aside) > 0:
@@ -34,6 +35,17 @@ func (p *progress) firstPageItems() int {
 		return 1
 	}
 	return p.pages.inherited
+}
+
+// keepsFinished reports whether a change that is set aside keeps this owner's position before
+// finished changes of its page: a shorter page, which ends before it, would pass them. The lock
+// is held.
+func (p *progress) keepsFinished() bool {
+	if p.pages.moved || len(p.aside) == 0 || p.keepsMarks() {
+		return false
+	}
+	first := p.aside[0].seq
+	return first <= p.passedSeq && first > p.acknowledged.seq+1
 }
 
 // concludePages decides at the end of the work on the range. readAll says that everything in
