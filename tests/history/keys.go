@@ -100,7 +100,7 @@ func (k *key) deliver(r *Report, s stream, e Event, ended, shared bool, again Ru
 	case !found:
 		cursor = k.top // of all owners: a new owner may start before it, not after it
 	case e.Seq > cursor:
-	case ended && c.handled && c.by == s && !c.resumed && !c.late: // a letter that an earlier owner put late is delivered once more
+	case ended && c.handled && c.by == s && !c.resumed && !c.late && !c.twice: // a letter that an earlier owner put late is delivered once more
 		r.violate(again, k.name, e.Time, "%q delivered %d again, which it had handled in epoch %d of range %q", e.Host, e.Seq, e.Epoch, e.Range)
 	case !ended && e.Attempt <= 1:
 		r.violate(Order, k.name, e.Time, "%q went back from %d to %d within epoch %d of range %q without a retry", e.Host, cursor, e.Seq, e.Epoch, e.Range)

@@ -11,6 +11,7 @@ type postponed struct {
 	inStore bool
 	follows bool // another change of its key was postponed
 	late    bool // its host had lost the range when the store got it, or had left the write behind and delivered the change since
+	twice   bool // a late letter of it stands beside the owner's
 	due     time.Time
 	since   time.Time // it is in the store
 	inCall  int64     // the call that last delivered it
@@ -46,7 +47,8 @@ func (c *checker) postpone(e Event) {
 		c.handled[change.id] = max(c.handled[change.id], ref.Seq)
 		l := c.byToken[e.Range]
 		late := l != nil && l.epoch > e.Epoch || change.handled && !change.again && e.Epoch <= change.by.epoch
-		change.postponed = postponed{inStore: true, follows: e.Op == BlockedKey, late: late, due: e.Due, since: e.Time, inCall: change.inCall}
+		twice := change.twice || change.inStore && change.late
+		change.postponed = postponed{inStore: true, follows: e.Op == BlockedKey, late: late, twice: twice, due: e.Due, since: e.Time, inCall: change.inCall}
 	}
 }
 

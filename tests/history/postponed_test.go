@@ -64,6 +64,12 @@ func TestPostponedChanges(t *testing.T) {
 			again.Call, over.Call = 4, 4
 			return append(append(e[:14:14], again, over), e[14:]...)
 		}, Order},
+		"delivered from a late letter of an earlier owner, and from its owner's": {func(e []Event) []Event {
+			late, again, over := e[8], e[12], e[13]
+			late.Epoch, again.Call, over.Call = 1, 4, 4
+			e = append(e[:14:14], append([]Event{again, over}, e[14:]...)...)
+			return append(append(e[:8:8], late), e[8:]...)
+		}, ""},
 		"stored once more when it was handled": {func(e []Event) []Event { // a write that was left behind
 			late := e[8]
 			late.Time = e[13].Time
