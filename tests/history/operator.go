@@ -90,7 +90,8 @@ func (c *checker) takenSoon(e Event) bool {
 }
 
 // moved judges a new position. No host holds the lease. If it is further ahead, the
-// changes between are skipped, and no others; if it is behind, they are due again.
+// changes between are skipped, and no others; if it is behind, they are due again, except
+// those that were postponed since: the store keeps them.
 func (c *checker) moved(e Event, l *lease) {
 	if l.host != e.Host {
 		c.acquiredEarly(e, l)
@@ -123,7 +124,7 @@ func (c *checker) moved(e Event, l *lease) {
 		}
 		change := &c.key(p.Key).changes[p.Seq-1]
 		change.skipped, change.resumed = false, true
-		if change.last && !change.handled && c.pending[p.ID].Seq < p.Seq {
+		if change.last && !change.handled && !change.inStore && c.pending[p.ID].Seq < p.Seq {
 			c.pending[p.ID] = p
 		}
 	}

@@ -54,6 +54,12 @@ func TestOperatorIsJudged(t *testing.T) {
 			s := free(free(written(2), Seek, 2, 2), Seek, 3, 0).lease(Acquire, "b", 4, 0)
 			return work(s, "b", 4, 2).lease(Release, "b", 4, 2)
 		}, Checkpoints},
+		{"a skipped change that was postponed since stays in the store", func() *story {
+			s := free(written(1), Seek, 2, 1)
+			s.add(Event{Kind: End, Verdict: Postponed, Op: BlockedKey, Range: "0", Epoch: 2, Failed: []Ref{{"k", 1}}})
+			s = free(s, Seek, 3, 0).lease(Acquire, "b", 4, 0).lease(Checkpoint, "b", 4, 1)
+			return work(s, "b", 4, 1).lease(Release, "b", 4, 1)
+		}, ""},
 		{"a position moves while a host holds the lease", func() *story {
 			s := written(1).lease(Acquire, "a", 2, 0)
 			return work(free(s, Seek, 3, 0).lease(Acquire, "b", 4, 0), "b", 4, 1).lease(Release, "b", 4, 1)
