@@ -107,7 +107,7 @@ func (p *Player) send(ctx context.Context, e Exchange, etag string) (Answer, err
 	}
 	req.Header.Set("X-Ms-Version", apiVersion)
 	if req.Header.Get("Authorization") != unsigned {
-		p.sign(req)
+		Sign(req, p.Key, p.Now())
 	} else {
 		req.Header.Del("Authorization")
 	}
@@ -120,17 +120,21 @@ func (p *Player) send(ctx context.Context, e Exchange, etag string) (Answer, err
 	return readAnswer(resp, body), err
 }
 
-// sign follows
-// https://learn.microsoft.com/rest/api/cosmos-db/access-control-on-cosmosdb-resources.
-func (p *Player) sign(req *http.Request) {
-	date := p.Now().UTC().Format(http.TimeFormat)
+// Sign adds the date and the Authorization of an account's key, in base64, to a request.
+//
+// https://learn.microsoft.com/rest/api/cosmos-db/access-control-on-cosmosdb-resources
+func Sign(req *http.Request, key string, now time.Time) {
+	date := now.UTC().Format(http.TimeFormat)
 	segments := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
 	kind, link := segments[len(segments)-1], strings.Join(segments[:len(segments)-1], "/")
 	if len(segments)%2 == 0 {
 		kind, link = segments[len(segments)-2], strings.Join(segments, "/")
+		if kind == "offers" {
+			link = strings.ToLower(segments[1])
+		}
 	}
-	key, _ := base64.StdEncoding.DecodeString(p.Key) // a wrong key shows in the first answer
-	mac := hmac.New(sha256.New, key)
+	secret, _ := base64.StdEncoding.DecodeString(key) // a wrong key shows in the first answer
+	mac := hmac.New(sha256.New, secret)
 	fmt.Fprintf(mac, "%s\n%s\n%s\n%s\n\n", strings.ToLower(req.Method), kind, link, strings.ToLower(date))
 	req.Header.Set("X-Ms-Date", date)
 	req.Header.Set("Authorization", url.QueryEscape("type=master&ver=1.0&sig="+base64.StdEncoding.EncodeToString(mac.Sum(nil))))

@@ -2,9 +2,7 @@ package main
 
 import (
 	"bufio"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,6 +16,7 @@ import (
 
 	"halley/function/app/internal/verify"
 	"halley/trigger/emulator"
+	"halley/trigger/emulator/hosted"
 )
 
 // outcome is the result of a replay.
@@ -28,6 +27,34 @@ type outcome struct {
 
 // maxLine bounds a line of a record, in bytes.
 const maxLine = 64 << 20
+
+// replayTable sends the requests of the exchanges that a Markdown table of recorded answers
+// names, see [hosted.WithAnswers], to an account without data, and compares the answers.
+func replayTable(ctx context.Context, table io.Reader, account *emulator.Account) (outcome, error) {
+	exchanges, err := hosted.Exchanges()
+	if err != nil {
+		return outcome{}, err
+	}
+	exchanges, err = hosted.WithAnswers(exchanges, table)
+	if err != nil {
+		return outcome{}, err
+	}
+	player := &hosted.Player{
+		Endpoint: account.Endpoint(), Key: emulator.Key, Now: time.Now, Send: account.Do,
+		Wait: func(_ context.Context, d time.Duration) error { account.Advance(d); return nil },
+	}
+	answers, err := player.Play(ctx, exchanges)
+	if err != nil {
+		return outcome{}, err
+	}
+	result := outcome{compared: len(answers)}
+	for _, a := range answers {
+		if a.Differences != nil {
+			result.differences = append(result.differences, fmt.Sprintf("%s %s %s (%s): %s", a.ID, a.Method, a.Path, a.Name, strings.Join(a.Differences, "; ")))
+		}
+	}
+	return result, nil
+}
 
 // replay sends the requests of a record to an account, in their order and with the waits
 // between them, and compares the answers.
@@ -102,9 +129,7 @@ func (r *replayer) send(x verify.Recorded) (verify.Recorded, error) {
 		}
 		req.Header.Set(name, value)
 	}
-	if err := sign(req); err != nil {
-		return verify.Recorded{}, err
-	}
+	hosted.Sign(req, emulator.Key, time.Now())
 	resp, err := r.account.Do(req)
 	if err != nil {
 		return verify.Recorded{}, err
@@ -246,34 +271,4 @@ func etagForm(etag string) string {
 		return "quoted"
 	}
 	return "bare"
-}
-
-// sign adds the Authorization of the embedded account's key.
-//
-// https://learn.microsoft.com/rest/api/cosmos-db/access-control-on-cosmosdb-resources
-func sign(req *http.Request) error {
-	link := strings.Trim(req.URL.Path, "/")
-	parts := strings.Split(link, "/")
-	kind := parts[len(parts)-1]
-	switch {
-	case link == "":
-		kind = ""
-	case len(parts)%2 == 0:
-		kind = parts[len(parts)-2]
-	default:
-		link = strings.Join(parts[:len(parts)-1], "/")
-	}
-	if kind == "offers" && len(parts) == 2 {
-		link = strings.ToLower(parts[1])
-	}
-	key, err := base64.StdEncoding.DecodeString(emulator.Key)
-	if err != nil {
-		return err
-	}
-	date := time.Now().UTC().Format(http.TimeFormat)
-	mac := hmac.New(sha256.New, key)
-	fmt.Fprintf(mac, "%s\n%s\n%s\n%s\n\n", strings.ToLower(req.Method), kind, link, strings.ToLower(date))
-	req.Header.Set("X-Ms-Date", date)
-	req.Header.Set("Authorization", url.QueryEscape("type=master&ver=1.0&sig="+base64.StdEncoding.EncodeToString(mac.Sum(nil))))
-	return nil
 }

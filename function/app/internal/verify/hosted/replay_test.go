@@ -121,3 +121,41 @@ func TestDamagedRecordIsRefused(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+// answerTable has rows of two recorded exchanges, of October 2026.
+const answerTable = `# A record
+
+| exchange | what | answer (status/substatus) | charge | items | session token | first line of the message |
+|---|---|---|---|---|---|---|
+| 002 | create a database | 201 | 1 | - | 0:-1#1 | |
+| 039 | create a document | 201 | 6.67 | - | 0:-1#31 | |
+`
+
+func TestTableOfAnswersIsReplayed(t *testing.T) {
+	for name, c := range map[string]struct{ table, out, failure string }{
+		"the same answers": {answerTable, "2 of 2 answers are the same", ""},
+		"another status":   {strings.Replace(answerTable, "201 | 6.67", "409 | 6.67", 1), `039 POST /dbs/it/colls/kv/docs (create a document): status "201", want "409"`, ""},
+		"unknown exchange": {strings.Replace(answerTable, "| 039", "| 999", 1), "", `no request is known for exchange "999"`},
+		"a row cut short":  {answerTable + "| 040 | query |\n", "", "line 7: 2 cells, want at least 3"},
+		"status in words":  {strings.Replace(answerTable, "201 | 6.67", "created | 6.67", 1), "", `line 6: status "created" is not a number`},
+		"no table":         {"# A record\n", "", "no table with the columns"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "record.md")
+			if err := os.WriteFile(path, []byte(c.table), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var out strings.Builder
+			_, err := replayFile(path, &out)
+			if c.failure != "" {
+				if err == nil || !strings.Contains(err.Error(), c.failure) {
+					t.Errorf("error %v, want %q", err, c.failure)
+				}
+				return
+			}
+			if err != nil || !strings.Contains(out.String(), c.out) {
+				t.Errorf("error %v, output:\n%s\nwant %q", err, out.String(), c.out)
+			}
+		})
+	}
+}
