@@ -20,13 +20,13 @@ const readBatch = 256
 // sorts them.
 func schemaOf(columns Columns) *parquet.Schema {
 	fields := parquet.Group{
-		"change":        parquet.String(),
-		"id":            parquet.String(),
-		"partition_key": parquet.String(),
+		"change":        plainText(),
+		"id":            plainText(),
+		"partition_key": plainText(),
 		"operation":     parquet.Encoded(parquet.String(), &parquet.RLEDictionary),
 		"lsn":           parquet.Int(64),
 		"ts":            parquet.Timestamp(parquet.Millisecond),
-		"document":      parquet.Optional(parquet.String()),
+		"document":      parquet.Optional(plainText()),
 	}
 	for _, c := range columns {
 		fields[c.Name] = parquet.Optional(c.node())
@@ -45,8 +45,13 @@ func (c Column) node() parquet.Node {
 	case TimeColumn:
 		return parquet.Timestamp(parquet.Millisecond)
 	}
-	return parquet.String()
+	return plainText()
 }
+
+// plainText returns a text column with PLAIN pages. The library's own choice for text is
+// DELTA_LENGTH_BYTE_ARRAY: Spark's vectorized reader returns wrong values from it, without
+// an error, if the column has nulls.
+func plainText() parquet.Node { return parquet.Encoded(parquet.String(), &parquet.Plain) }
 
 // encodeParquet compresses with Zstandard, which Spark, DuckDB and Arrow read.
 func encodeParquet(records []Record, columns Columns) ([]byte, error) {
