@@ -14,8 +14,8 @@ var answerColumns = []string{"exchange", "answer (status/substatus)", "charge", 
 
 // WithAnswers returns the exchanges with the answers of a Markdown table of another record,
 // which has a row for each exchange, by its number. Other columns, and the text around the
-// table, are ignored; a message may end in "(cut)". Exchanges without a row only prepare
-// others.
+// table, are ignored; a message may end in "(cut)". Exchanges without a row are sent,
+// and may have any answer.
 func WithAnswers(exchanges []Exchange, record io.Reader) ([]Exchange, error) {
 	answers, err := readAnswers(record)
 	if err != nil {
@@ -28,8 +28,8 @@ func WithAnswers(exchanges []Exchange, record io.Reader) ([]Exchange, error) {
 			want.Master = e.Want.Master
 			e.Want = want
 			delete(answers, e.ID)
-		} else {
-			e.ID, e.Want = "", Answer{Status: e.Want.Status}
+		} else if e.ID != "" {
+			e.ID, e.Want = "", Answer{}
 		}
 		all = append(all, e)
 	}

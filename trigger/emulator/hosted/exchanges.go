@@ -31,7 +31,7 @@ type Exchange struct {
 	Body   string
 	// Pause is a wait in place of a request; 0 for requests.
 	Pause time.Duration
-	// Want is the recorded answer. If ID is "", it has only a status.
+	// Want is the recorded answer. If ID is "", it has only a status; 0 is any.
 	Want Answer
 }
 
