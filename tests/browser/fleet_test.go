@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/chromedp/chromedp"
 )
 
 // pageToken is that of the hosts in these tests.
@@ -167,8 +169,14 @@ func (p *tab) rangesSay(texts ...string) {
 // plan of an action.
 func (p *tab) plan(label, action string, fields map[string]string) {
 	p.t.Helper()
-	p.press(fmt.Sprintf(`document.querySelector('button[aria-label=%q]')`, label))
-	p.sees("the dialog is open", `document.querySelector('#dialog').open && !document.querySelector('#lease-form').hidden`)
+	button := fmt.Sprintf(`document.querySelector('button[aria-label=%q]')`, label)
+	eventually(p.t, "the dialog of "+label+" is open", func() bool {
+		if evaluate[bool](p, `document.querySelector('#dialog').open`) {
+			return evaluate[bool](p, `!document.querySelector('#lease-form').hidden`)
+		}
+		p.press(button) // again if the row was drawn again between the focus and the key
+		return false
+	})
 	p.run(script(fmt.Sprintf(`document.querySelector('#lease-action').value = %q; document.querySelector('#lease-action').dispatchEvent(new Event('input'))`, action)))
 	for id, value := range fields {
 		p.run(script(fmt.Sprintf(`document.querySelector('#%s').value = %q`, id, value)))
@@ -181,6 +189,14 @@ func (p *tab) confirm(effect string) {
 	p.t.Helper()
 	p.sees("the plan is shown", fmt.Sprintf(`document.querySelector('#lease-form').hidden && document.querySelector('#effects').textContent.includes(%q)`, effect))
 	p.press(`document.querySelector('#dialog-do')`)
+	p.sees("the dialog is closed", `!document.querySelector('#dialog').open`)
+}
+
+// leaveDialog closes the dialog without doing anything.
+func (p *tab) leaveDialog() {
+	p.t.Helper()
+	p.sees("the button works again", `!document.querySelector('#dialog-do').disabled`)
+	p.run(chromedp.KeyEvent("\x1b"))
 	p.sees("the dialog is closed", `!document.querySelector('#dialog').open`)
 }
 

@@ -123,7 +123,7 @@ func TestSeekAfterLeasesMovedIsRefused(t *testing.T) {
 	p.sees("the leases are free", `fetch('api/v1/ranges').then(r => r.json()).then(l => l.items.every(r => !r.owner))`)
 	p.press(`document.querySelector('#dialog-do')`)
 	p.sees("it is refused", `document.querySelector('#dialog-error').textContent.includes('moved from owner host-a to (free)')`)
-	p.run(chromedp.KeyEvent("\x1b"))
+	p.leaveDialog()
 	const conflict = `fetch('api/v1/plans', { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ action: 'seek', select: { function: 'orders' }, args: { to: 'beginning' } }) }).then(r => r.json()).then(p => p.plan)`
 	plan := evaluate[string](p, conflict)
 	if out, code := f.command("leases", "resume", "--function", "orders", "--yes"); code != 0 {
