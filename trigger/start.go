@@ -28,5 +28,5 @@ func FromContinuation(token string) Start {
 	return Start{Kind: feed.StartContinuation, Continuation: token}
 }
 
-// ParseStart parses a setting: "now", "beginning", or a time in RFC 3339.
+// ParseStart parses a setting: "now", "beginning", "snapshot", or a time in RFC 3339.
 func ParseStart(s string) (Start, error) { return feed.ParseStart(s) }
