@@ -82,7 +82,7 @@ func NewWorld(t testing.TB, opts *Options) *World {
 		t: t, account: account, keyPath: keyPath(o.PartitionKey),
 		drains: map[*Host]func(){}, record: newRecord(o.Function.ChangeFeedMode),
 	}
-	w.client = w.newClient(account)
+	w.client = w.newClient(storeCalls{account})
 	w.function = w.complete(o.Function)
 	w.createContainers(o)
 	return w
