@@ -41,8 +41,9 @@
 //     when it is used for the first time, in the next call when it is used for the second
 //     time, and so on. A store call with that context fails, and a connection that it uses is
 //     cut, between any two steps of the handler. A request through [World.Client] fails
-//     before it has an effect, or its answer is lost. A handler whose store calls have
-//     another context, such as context.Background(), hides these points.
+//     before it has an effect, or its answer is lost. Store calls with another context, such
+//     as context.Background(), hide these points, unless the sink is a server that the handler
+//     reaches through [World.Wire]: then its connections are cut instead, in some of the calls.
 //   - The context of a call has ended when the call begins.
 //   - Ranges split and merge. There are up to three at the beginning, whose changes are
 //     delivered at the same time.

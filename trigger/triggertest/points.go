@@ -2,6 +2,7 @@ package triggertest
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"sync/atomic"
@@ -44,27 +45,44 @@ func (c *countedContext) use() {
 	}
 }
 
+// failInside makes a call that fails at each of its points, one after the other: its context
+// ends there, or its connections are cut.
+func (w *World) failInside(ctx context.Context, b trigger.Batch, seed uint64, call trigger.Handler) error {
+	w.wires.mu.Lock()
+	used := w.wires.used
+	w.wires.mu.Unlock()
+	random := rand.New(rand.NewPCG(seed, pointStream))
+	if used && random.IntN(2) == 0 {
+		return atPoints(random, func(message int) (bool, error) {
+			w.wires.arm(message)
+			err := call(ctx, b)
+			return w.wires.disarm(), err
+		})
+	}
+	return atPoints(random, func(use int) (bool, error) {
+		counted := newCountedContext(ctx, use)
+		defer counted.cancel(nil)
+		err := call(counted, b)
+		return counted.remaining.Load() <= 0, err
+	})
+}
+
 // maxPoints bounds the calls that end inside, for handlers whose calls differ.
 const maxPoints = 100
 
-// callAtPoints calls the handler with a context that ends at its first use, then again with
-// one that ends at a later use, and so on, until a call has ended before its context. The
-// verdicts of the others do not count. After the first eight points it leaves some out, by
-// seed others in each episode.
-func callAtPoints(ctx context.Context, b trigger.Batch, seed uint64, call trigger.Handler) error {
-	random := rand.New(rand.NewPCG(seed, pointStream))
-	uses := 1
-	for range maxPoints {
-		counted := newCountedContext(ctx, uses)
-		err := call(counted, b)
-		ended := counted.remaining.Load() <= 0
-		counted.cancel(nil)
-		if !ended {
+// atPoints makes a call that fails at its first point, then one that fails at a later one,
+// and so on, until a call has ended before its point. The verdicts of the others do not
+// count. After the first eight points some are left out, by seed others in each episode.
+func atPoints(random *rand.Rand, call func(point int) (failed bool, err error)) error {
+	for point, calls := 1, 0; ; calls++ {
+		if calls == maxPoints {
+			point = math.MaxInt32 // in peace
+		}
+		if failed, err := call(point); !failed || calls == maxPoints {
 			return err
 		}
-		uses += 1 + random.IntN(1+uses/8)
+		point += 1 + random.IntN(1+point/8)
 	}
-	return call(ctx, b)
 }
 
 // storeCalls carries the requests of a handler to the account. If the context of a request

@@ -84,7 +84,7 @@ func (e episode) describe(done, size int) string {
 	case failsForever:
 		return "fails " + position + ", and on this document until dead letters are replayed at the end"
 	case failsInside:
-		return "makes " + in + " several times, each with a context that ends at a later one of its uses,"
+		return "makes " + in + " several times, each of which fails at a later point of its effect,"
 	case losesContext:
 		return "makes " + in + " with a context that has ended"
 	case splitsRange:
@@ -107,7 +107,7 @@ func (r *run) strike(h *Host, e episode) strike {
 			_ = callPart(ctx, b, 0, done, call) // a verdict on a part is none on the batch
 			return errTrouble
 		case failsInside:
-			return callAtPoints(ctx, b, e.seed, call)
+			return r.w.failInside(ctx, b, e.seed, call)
 		case losesContext:
 			ended, cancel := context.WithCancelCause(ctx)
 			cancel(errTrouble)

@@ -49,6 +49,7 @@ type World struct {
 	keyPath  []string
 	function trigger.Function
 	store    memoryStore
+	wires    wires
 
 	reportMisuse sync.Once // of the bytes of a change
 
