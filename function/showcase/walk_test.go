@@ -28,11 +28,7 @@ import (
 // Each handler of the list is walked through each kind of change, in both modes, and through
 // redelivery and late deliveries, and its sink ends up as its page says.
 func TestWalk(t *testing.T) {
-	servers := map[string]string{}
-	for setting, variable := range testServers {
-		servers[setting] = os.Getenv(variable)
-	}
-	cleanEnv(t)
+	servers := serversOfTests(t)
 	for _, r := range rows() {
 		for mode, name := range map[cosmos.Mode]string{cosmos.ModeLatestVersion: "latest versions", cosmos.ModeAllVersions: "all versions"} {
 			t.Run(r.entry.Name+" "+name, func(t *testing.T) {

@@ -49,6 +49,9 @@ const (
 	mergesRanges
 )
 
+// endsHost reports whether a host ends during a call.
+func (k troubleKind) endsHost() bool { return k == diesInCall || k == deliversLate }
+
 // targetFate is the next change of the target after the part in which it meets the trouble.
 type targetFate int
 
@@ -134,9 +137,10 @@ func (s Scenario) newPlan(seed uint64, history []step) plan {
 			e.target = drawTarget(random, history[e.from:e.to], history[e.to:max(limit, e.to)])
 		}
 		e.complete(random, s.Function.MaxAttempts)
-		if late = e.kind == deliversLate; late || e.kind == diesInCall {
+		if e.kind.endsHost() {
 			deaths++
 		}
+		late = e.kind == deliversLate
 		p.episodes, from = append(p.episodes, e), e.to
 	}
 	return p
@@ -164,7 +168,7 @@ func (e *episode) complete(random *rand.Rand, maxAttempts int) {
 func (s Scenario) choose(random *rand.Rand, history []step, e *episode, limit int, pending []troubleCase, deaths int) []troubleCase {
 	for _, last := range []bool{true, false} {
 		for i, c := range pending {
-			if !s.mayMeet(c.kind) || deaths == maxDeaths && (c.kind == diesInCall || c.kind == deliversLate) || c.kind == deliversLate && limit == 0 {
+			if !s.mayMeet(c.kind) || deaths == maxDeaths && c.kind.endsHost() || c.kind == deliversLate && limit == 0 {
 				continue
 			}
 			places := s.fates(history, e.from, limit, c.fate, last)
