@@ -14,6 +14,7 @@ import (
 
 	"halley/function/app/internal/apptest"
 	"halley/function/app/internal/standin/leaderboard"
+	"halley/handlers/game"
 	"halley/trigger"
 	"halley/trigger/deadletter"
 )
@@ -264,6 +265,8 @@ func settable(t reflect.Type) string {
 		return "all-versions"
 	case *StoreSetting:
 		return "drop"
+	case *game.Paths:
+		return "score=/points"
 	case *bool, *toggle:
 		return "true"
 	case *count, *bound, *Limit, *perSecond, *int:
