@@ -300,7 +300,7 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/isolation.go", "if alone && len(g.items) == 1 {", "if len(g.items) == 1 {"},
 	}},
 	{"announcing-ends-too-early", "an owner announces its calls until it has finished all changes that the owner before it can have read", []edit{
-		{"trigger/internal/delivery/isolation.go", "mostAhead: int64(c.MaxAhead + c.MaxItemsPerInvocation)", "mostAhead: 1"},
+		{"trigger/internal/delivery/isolation.go", "mostAhead: int64(c.mostTaken())", "mostAhead: 1"},
 	}},
 	{"versions-of-one-name", "two versions in one transaction are two changes", []edit{
 		{"trigger/internal/feed/change.go", "if c.Operation != \"\" {", "if false {"},

@@ -58,7 +58,7 @@ const (
 )
 
 func newIsolation(c Config) *isolation {
-	s := &isolation{inherited: c.readByFormer(), mostAhead: int64(c.MaxAhead + c.MaxItemsPerInvocation)}
+	s := &isolation{inherited: c.readByFormer(), mostAhead: int64(c.mostTaken())}
 	if c.Announce {
 		s.endsAt.Store(math.MaxInt64)
 		s.pageTaken(0, 0)
