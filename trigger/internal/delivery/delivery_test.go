@@ -235,6 +235,7 @@ func TestOrderPerKeyUnderFaults(t *testing.T) {
 				r.config.MergedRange = random.IntN(4) == 0
 				r.config.MaxItemsPerInvocation = 1 + random.IntN(20)
 				r.config.MaxAhead = 10 + random.IntN(100)
+				r.config.PageItems = []int{0, 100, 1 + random.IntN(20)}[random.IntN(3)]
 				r.config.Announce = random.IntN(3) == 0
 				r.config.BatchWindow = time.Duration(random.IntN(3)) * 50 * time.Millisecond
 				r.call = time.Duration(random.IntN(50)) * time.Millisecond

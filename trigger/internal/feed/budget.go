@@ -106,14 +106,15 @@ func (r *Reading) age() time.Duration {
 const mostBytes = 4 << 20
 
 // GrownItems bounds the changes that a range asks for, so that a page of more than the usual
-// number takes half of the range's share at most: it reads a page while it delivers another.
+// number takes a quarter of the range's share at most: while one is delivered two others are read
+// ahead, and changes that are set aside have bytes of their own before their page is released.
 func (b *Budget) GrownItems(reserved *ReservedBytes, usual, items int) int {
 	if items <= usual {
 		return items
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	fitting := min(mostBytes, b.byteLimit/int64(max(b.ranges, 1))/2) / max(cmp.Or(reserved.itemBytes, b.itemBytes), 1)
+	fitting := min(mostBytes, b.byteLimit/int64(max(b.ranges, 1))/4) / max(cmp.Or(reserved.itemBytes, b.itemBytes), 1)
 	return int(min(max(fitting, int64(usual)), int64(items)))
 }
 

@@ -119,9 +119,8 @@ func (r *Reader) begin(ctx context.Context, pages chan<- *Page) (continuation st
 	if r.FirstPage == nil || r.refuseLarge(r.FirstPage, r.Source.pageSizes().most, continuation) {
 		return continuation, nil
 	}
-	continuation = r.FirstPage.Continuation
-	r.growPages(r.FirstPage, r.nextItems)
-	return continuation, r.sendPage(ctx, pages, r.FirstPage)
+	r.growPages(r.FirstPage, r.nextItems, continuation)
+	return r.FirstPage.Continuation, r.sendPage(ctx, pages, r.FirstPage)
 }
 
 // readNext reads the page after the continuation, and repeats reads that fail. An error
@@ -151,7 +150,7 @@ func (r *Reader) readNext(ctx context.Context, continuation string) (page *Page,
 			if reading.isShared() { // equal pages for all functions that share them
 				r.nextItems = max(reading.Items, r.Source.MaxItems)
 			}
-			r.growPages(page, reading.Items)
+			r.growPages(page, reading.Items, continuation)
 			r.ObservePage(page)
 			return page, reading, nil
 		case errors.Is(err, cosmos.ErrNotAdmitted): // the next read is smaller, or waits
@@ -186,8 +185,12 @@ func (r *Reader) findStart(ctx context.Context) (string, error) {
 }
 
 // growPages chooses the size of the next page after one for which so many changes were requested.
-func (r *Reader) growPages(page *Page, requested int) {
+// If positions inside this page have no names, the next one has the usual size at most.
+func (r *Reader) growPages(page *Page, requested int, continuation string) {
 	r.nextItems = r.Source.pageSizes().next(r.nextItems, kindOf(page, requested))
+	if r.nextItems > r.Source.MaxItems && !NamesPositions(page, continuation) {
+		r.nextItems = r.Source.MaxItems
+	}
 }
 
 // refuseLarge releases a page that has grown and cannot be taken in by parts, as the positions
