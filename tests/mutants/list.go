@@ -105,10 +105,10 @@ var checkpoints = []mutant{
 		{"trigger/internal/delivery/page.go", "feed.QuotedLSN(c.lsnBefore)", "feed.QuotedLSN(c.LSN)"},
 	}},
 	{"inner-position-in-a-transaction", "a transaction is never divided by a checkpoint", []edit{
-		{"trigger/internal/delivery/page.go", "if page.Items[next].LSN != page.Items[first].LSN {", "if next > 0 {"},
+		{"trigger/internal/delivery/page.go", "if items[next].LSN != items[first].LSN {", "if next > 0 {"},
 	}},
 	{"inner-position-of-a-merged-range", "positions inside pages are written only if tokens are LSNs", []edit{
-		{"trigger/internal/delivery/progress.go", "!p.isMerged && feed.NamesPositions(page, start.position)", "len(page.Items) > 0"},
+		{"trigger/internal/delivery/progress.go", "!p.isMerged && feed.NamesPositions(page, p.taken.position)", "len(page.Items) > 0"},
 	}},
 	{"lagging-replica-moves-back", "an answer of a replica that lags does not move a position back", []edit{
 		{"trigger/internal/delivery/progress.go", "return !p.isMerged && feed.IsLess(position, earlier)", "return false"},
@@ -345,7 +345,7 @@ var delivery = []mutant{
 		{"trigger/worker.go", "if handedOver && (!w.function.ReuseBuffers ||", "if handedOver && (false ||"},
 	}},
 	{"lent-bytes-reused-early", "changes that are lent stay as they are until the handler returns", []edit{
-		{"trigger/internal/delivery/page.go", "if o.unfinished > 0 || o.feedPage == nil {", "if o.feedPage == nil {"},
+		{"trigger/internal/delivery/page.go", "if o.unfinished > 0 {", "if o.unfinished < 0 {"},
 	}},
 	{"no-memory-budget", "pages that are read ahead fit the byte budget", []edit{
 		{"trigger/internal/feed/budget.go", "items, bytes, ok := b.grant(reserved, maxItems); ok {", "items, bytes := maxItems, int64(0); items > 0 {"},

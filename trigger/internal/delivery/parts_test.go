@@ -111,8 +111,10 @@ func TestPageTakenInByPartsIsReleasedAtTheEnd(t *testing.T) {
 		d := r.delivery()
 		for _, page := range changes(40, make([]string, 40)...) {
 			d.receivePage(page)
-			d.takePart(12)
-			d.takePart(12)
+			for range 2 {
+				d.takePart(12)
+				d.partPassed()
+			}
 		}
 		d.abandon()
 		if r.released != 1 || d.pagesTaken.Load() != 0 {

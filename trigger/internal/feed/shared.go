@@ -10,7 +10,7 @@ import (
 	"halley/trigger/internal/backoff"
 )
 
-// SharedReads lets functions that read one container in one mode, with one page size,
+// SharedReads lets functions that read one container in one mode, with pages of one size,
 // share their reads: those at one position of one range cost one request. It lives for
 // one run or one drain of a host.
 //
