@@ -29,9 +29,9 @@ type BatchPolicy struct {
 	LanesByID bool
 	// MaxAhead is the number of changes, from the first unfinished one of a range whose key
 	// does not wait for a retry, at which reading pauses; by default 1,000. After a handover
-	// or a stop at most these changes are delivered again, and 100 or PageItems more. On a merged range, changes that
-	// wait for a retry count, too: its lease cannot tell what is finished behind them. Ten
-	// changes that do not pass the filter count as one.
+	// or a stop at most these changes are delivered again, and 100 or PageItems more. On a
+	// merged range, changes that wait for a retry count, too: its lease cannot tell what is
+	// finished behind them. Ten changes that do not pass the filter count as one.
 	MaxAhead int
 }
 

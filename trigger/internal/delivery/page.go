@@ -28,9 +28,9 @@ type Item struct {
 // IsStored reports whether the change was postponed and comes from the dead letter store.
 func (c *Item) IsStored() bool { return c.stored != nil }
 
-// openPage is a page, or a part of one, with changes that are neither finished nor set aside. Changes that are
-// not delivered, because they did not pass the filter or an earlier owner has finished them,
-// are not in it. Its bytes are released when the last of its changes leaves it.
+// openPage is a page, or a part of one, with changes that are neither finished nor set aside.
+// Changes that are not delivered, because they did not pass the filter or an earlier owner has
+// finished them, are not in it. Its bytes are released when the last of its changes leaves it.
 //
 // Its memory is used again for a later page once every change has left it: from then on
 // no reference to one of its items may exist. Lanes finish changes last of all.

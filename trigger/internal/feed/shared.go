@@ -12,7 +12,8 @@ import (
 
 // SharedReads lets functions that read one container in one mode, with pages of one size,
 // share their reads: those at one position of one range cost one request. It lives for
-// one run or one drain of a host.
+// one run or one drain of a host. A function that takes the page of another one asks for the next
+// page with its size, so that pages grow for all of them together.
 //
 // A function that needs an answer while another one's request for it is under way waits
 // for that request. A page with changes is kept for the functions that are still
