@@ -356,7 +356,7 @@ func (r *functionRunner) readReserved(ctx context.Context, l *lease.Lease, conti
 		if err != nil {
 			return nil, err
 		}
-		page, err := r.readOnce(ctx, r.feedSource.WithPages(savedPageItems(l)), continuation, target, reserved)
+		page, err := r.readOnce(ctx, r.sourceOf(l).WithPages(savedPageItems(l)), continuation, target, reserved)
 		if err == nil {
 			charged(page.Charge)
 			return page, nil

@@ -60,7 +60,8 @@ type Feed struct {
 	LeaseAcquireInterval    interval       `split_words:"true" desc:"how often a host looks for leases to take"`
 	LeaseExpirationInterval interval       `split_words:"true" desc:"how long a lease belongs to a host that does not write it"`
 	LeaseRenewInterval      interval       `split_words:"true" desc:"how often a lease without progress is written; less than half the expiration"`
-	MaxItemsPerInvocation   count          `split_words:"true" desc:"requested page size; a transaction is never divided, so a page may be larger"`
+	MaxItemsPerInvocation   count          `split_words:"true" desc:"changes in a batch at most"`
+	PageItems               bound          `split_words:"true" desc:"requested page size; 0 is 100, and up to 1,000 while a range is behind; a transaction is never divided, so a page may be larger"`
 	StartFrom               startFrom      `split_words:"true" desc:"start of a range without a checkpoint: beginning, now or an RFC 3339 time"`
 	PreferredLocations      list           `split_words:"true" desc:"regions to read from, in order; the account's own order if empty"`
 	ChangeFeedMode          feedMode       `split_words:"true" desc:"latest-version, or all-versions with every version and delete"`

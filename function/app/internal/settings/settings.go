@@ -210,8 +210,9 @@ func refuseUnknown(known []string) error {
 // suggest returns the fix for an unknown name.
 func suggest(name string, known []string) string {
 	best, distance := "", len(name)/3+1
+	wanted := strings.Replace(strings.ToUpper(name), "BATCH_ITEMS", "MAX_ITEMS_PER_INVOCATION", 1) // as triggers call it
 	for _, k := range known {
-		if d := editDistance(strings.ToUpper(name), k); d < distance {
+		if d := editDistance(wanted, k); d < distance {
 			best, distance = k, d
 		}
 	}
