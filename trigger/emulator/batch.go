@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"halley/trigger/emulator/epk"
 )
 
 // maxOperations is the service's limit on one batch.
@@ -82,7 +84,7 @@ func (c *call) batchOperations(o *container) ([]batchOperation, error) {
 		return nil, err
 	}
 	for i := range operations {
-		operations[i].parse(o)
+		operations[i].parse(o.keyDefinition)
 	}
 	return operations, nil
 }
@@ -117,10 +119,10 @@ func decodeOperations(body []byte) ([]batchOperation, error) {
 }
 
 // parse reads the document of an operation that has one.
-func (b *batchOperation) parse(o *container) {
+func (b *batchOperation) parse(definition epk.Definition) {
 	switch b.Type {
 	case "Create", "Upsert", "Replace":
-		b.draft, b.invalid = parseDraft(b.Body, o.keyDefinition)
+		b.draft, b.invalid = parseDraft(b.Body, definition)
 	}
 }
 

@@ -56,27 +56,27 @@ func (a *Account) Do(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.http(req, fault, a.now()), nil
+	answer := r.http(req, a.now())
+	if fault.truncates() {
+		answer.Body = io.NopCloser(io.MultiReader(bytes.NewReader(r.body[:fault.keep(len(r.body))]), broken{}))
+	}
+	return answer, nil
 }
 
 // http is the response as net/http clients see it.
-func (r *response) http(req *http.Request, fault *Fault, now time.Time) *http.Response {
+func (r *response) http(req *http.Request, now time.Time) *http.Response {
 	header := make(http.Header, len(r.header)+2)
 	for _, f := range r.header {
 		header[canonical(f.name)] = []string{f.value}
 	}
 	header["Content-Length"] = []string{strconv.Itoa(len(r.body))}
 	header["Date"] = []string{now.UTC().Format(http.TimeFormat)}
-	var body io.Reader = bytes.NewReader(r.body)
-	if fault.truncates() {
-		body = io.MultiReader(bytes.NewReader(r.body[:fault.keep(len(r.body))]), broken{})
-	}
 	return &http.Response{
 		Status:     strconv.Itoa(r.status) + " " + http.StatusText(r.status),
 		StatusCode: r.status,
 		Proto:      "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header:        header,
-		Body:          io.NopCloser(body),
+		Body:          io.NopCloser(bytes.NewReader(r.body)),
 		ContentLength: int64(len(r.body)),
 		Request:       req,
 	}
@@ -149,7 +149,7 @@ func (a *Account) exchange(req *http.Request) (*response, *Fault, error) {
 	defer a.bodies.Release(reserved)
 	c.activity = c.activityID()
 	failed := c.read()
-	fault := a.faults.match(c)
+	fault := a.faults.match(req, c.header, c.target.kind)
 	if err := c.wait(a.options.Latency + fault.delay()); err != nil {
 		return nil, nil, err
 	}

@@ -185,5 +185,5 @@ func (p *partition) inherit(parents []*partition) {
 			p.items.push(i)
 		}
 	}
-	p.versions = parents[0].versions.part(p) // a merged range keeps none
+	p.versions = parents[0].versions.part(p.holds) // a merged range keeps none
 }
