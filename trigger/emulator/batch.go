@@ -62,7 +62,7 @@ func (c *call) batch() (*response, error) {
 		return nil, err
 	}
 	return c.locked(o, func() (*response, error) {
-		t, err := o.begin(key, c.now)
+		t, err := begin(o, key, c.now)
 		if err != nil {
 			return nil, err
 		}
@@ -265,7 +265,7 @@ func (c *call) bulkOperation(o *container, p *partition, b *batchOperation, join
 	if err != nil {
 		return outcome{}, err
 	}
-	t, err := o.begin(key, c.now)
+	t, err := begin(o, key, c.now)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -294,7 +294,7 @@ type bulkDice struct {
 // that none do, and for one that some do. What it draws depends on the seed and on the
 // place of the request in its range.
 func newBulkDice(o *container, p *partition) *bulkDice {
-	seed := o.account.options.BulkSeed
+	seed := o.platform.options.BulkSeed
 	if seed == 0 {
 		return &bulkDice{draws: rand.New(rand.NewPCG(0, 0)), odds: 1, first: p.lsn}
 	}

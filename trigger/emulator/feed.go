@@ -99,7 +99,7 @@ func (c *call) readFeed() (*response, error) {
 		if err := req.partition.budget.admit(c.now); err != nil {
 			return nil, err
 		}
-		found = req.read(c.account.options.Manners)
+		found = req.read(c.catalog.options.Manners)
 		return found.response(o, req.partition), nil
 	})
 	if r != nil && r.status == http.StatusOK {

@@ -75,7 +75,7 @@ func databaseState(d *database) DatabaseState {
 func containerState(o *container) ContainerState {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.advance(o.account.now())
+	advance(o, o.platform.now())
 	s := ContainerState{ID: o.Name, ResourceID: o.rid, Items: len(o.items), Retention: int(o.retention / time.Minute), Ranges: []RangeState{}}
 	for _, p := range o.Partitions {
 		r := RangeState{

@@ -94,7 +94,7 @@ func (o *container) rangeBody(p *partition, share float64) []byte {
 	rid := memberRID(o.ridBytes, typeRange, uint64(seq))
 	body, _ := json.Marshal(map[string]any{ // strings and numbers always marshal
 		"id": p.ID, "_rid": rid, "_self": o.path + "pkranges/" + rid + "/",
-		"_etag": formatETag(o.account.seed, o.Number, uint64(p.Born)), "_ts": p.Modified,
+		"_etag": formatETag(o.platform.seed, o.Number, uint64(p.Born)), "_ts": p.Modified,
 		"minInclusive": p.Min, "maxExclusive": p.Max, "ridPrefix": seq, "throughputFraction": share,
 		"status": "online", "parents": p.Parents, "ownedArchivalPKRangeIds": []string{}, "lsn": p.lsn,
 	})

@@ -98,7 +98,7 @@ func (v *version) appendTo(b []byte, form feedForm) []byte {
 
 // feedForm is the form of the container's changes.
 func (o *container) feedForm() feedForm {
-	return feedForm{key: o.keyDefinition, previous: !o.account.options.WithoutPrevious}
+	return feedForm{key: o.keyDefinition, previous: !o.platform.options.WithoutPrevious}
 }
 
 // keyObject is the part of a document that makes its canonical partition key.

@@ -133,7 +133,7 @@ func (o *container) trim(now time.Time) {
 	}
 	for _, p := range o.Partitions {
 		if old := p.versions.trim(now.Add(-o.retention).Unix()); len(old) > 0 {
-			o.account.removeVersions(o, p, old)
+			o.removeVersions(p, old)
 		}
 	}
 }
