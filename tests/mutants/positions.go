@@ -37,16 +37,16 @@ var pagePositions = []mutant{
 		{"trigger/internal/feed/source.go", "smaller.MaxItems, smaller.Shared = items, nil", "smaller.MaxItems = items"},
 	}},
 	{"etag-of-last-item", "the account's page that reaches the end has the newest LSN as etag", []edit{
-		{"trigger/emulator/manners.go", "return max(req.after, req.partition.newest(m))", "return max(req.after, last)"},
+		{"trigger/emulator/feed.go", "return max(req.after, req.partition.newest(m))", "return max(req.after, last)"},
 	}},
 	{"manners-cut-ignored", "a cut page may have the etag just below the next change", []edit{
 		{"trigger/emulator/manners.go", "if m.CutBelowNext {", "if false {"},
 	}},
 	{"manners-full-ignored", "a last page that is exactly full may have the etag of a cut page", []edit{
-		{"trigger/emulator/manners.go", "case m.FullAsCut && ", "case false && "},
+		{"trigger/emulator/feed.go", "case m.FullAsCut && ", "case false && "},
 	}},
 	{"manners-idle-ignored", "a 304 may repeat the etag of its request", []edit{
-		{"trigger/emulator/manners.go", "case m.IdleKeepsETag && ", "case false && "},
+		{"trigger/emulator/feed.go", "case m.IdleKeepsETag && ", "case false && "},
 	}},
 	{"manners-own-ignored", "an etag may stay at the LSNs of its own container", []edit{
 		{"trigger/emulator/manners.go", "if m.OwnLSNs && ", "if false && "},
