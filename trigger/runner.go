@@ -53,6 +53,8 @@ type functionRunner struct {
 	heldLeaseCount  int                      // other leases, as the last list showed
 	isAlone         bool                     // no other host holds or requests a lease, as the last list showed
 	functionProblem error                    // why the function as a whole makes no progress, or nil
+	step            string                   // the work with leases that is under way since stepBegan
+	stepBegan       time.Time                // zero if none is under way
 	attemptBegan    time.Time                // when the function was last started
 	endedErr        error                    // ended the function less than endPeriod of work ago, or nil
 	endedSince      time.Time                // first of the errors that ended it in a row

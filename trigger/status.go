@@ -122,7 +122,7 @@ func (r *functionRunner) functionStatus() FunctionStatus {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := FunctionStatus{Name: r.function.Name, Ranges: []RangeStatus{}, Leases: r.leaseCounts()}
-	if problem := cmp.Or(r.refusalError(), r.functionProblem); problem != nil {
+	if problem := cmp.Or(r.refusalError(), r.functionProblem, r.waitError()); problem != nil {
 		s.Problem = problem.Error()
 	}
 	for _, stats := range r.rangeStats {
