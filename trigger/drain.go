@@ -203,6 +203,7 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseLis
 	case err == nil:
 		d.workRange(ctx, w, l)
 	case errors.Is(err, errIdle):
+		r.endCooldown(l.Token())
 		d.addCounts(Summary{Ranges: 1, Idle: 1, Lag: r.waitingLag(l)})
 	case errors.Is(err, lease.ErrLost), errors.Is(err, errOwnRange):
 		d.addCounts(Summary{Ranges: 1, Skipped: 1})

@@ -77,8 +77,7 @@ func (c *Control) PlanImport(ctx context.Context, e Export) (Plan, error) {
 		case exported.Mode != s.lease.Mode():
 			s.Refused = fmt.Sprintf("the export is in mode %q, the lease in mode %q", exported.Mode, s.lease.Mode())
 		default:
-			s.moveTo(exported.Continuation)
-			c.countChanges(ctx, set, s)
+			c.seekTo(ctx, set, s, exported.Continuation)
 		}
 	})
 	if err != nil {

@@ -288,6 +288,7 @@ func (r *Reader) afterFailure(ctx context.Context, err error, failed *readFailur
 		}
 		failed.sinceThrottle = min(failed.sinceThrottle, maxReadFailures-1) // a split takes its time
 	case cosmos.OutcomeContainerGone, cosmos.OutcomeNotFound, cosmos.OutcomeDenied, cosmos.OutcomeInvalid:
+		r.ReportProblem(err, failed.inRow) // another host tries it: the lease tells it why, and since when
 		return fmt.Errorf("read feed of range %q: %w", r.LeaseToken, err)
 	}
 	r.ReportProblem(err, failed.inRow)
