@@ -257,7 +257,7 @@ func (s *swarm) limits() history.Limits {
 		l.ReadUnits, l.ReadAhead = 2*l.ReadUnits, 2*l.ReadAhead
 	}
 	if s.function.Checkpoint.Manual { // a release saves only the positions that the handler has requested
-		l.Requests = true
+		l.Requests, l.SilentRequests = true, !s.buffers
 	}
 	if s.deadLetters && s.function.MaxAttempts >= 0 {
 		l.Attempts = cmp.Or(s.function.MaxAttempts, 10)
