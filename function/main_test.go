@@ -18,6 +18,7 @@ import (
 	"github.com/kelseyhightower/envconfig"
 
 	"halley/handlers"
+	"halley/handlers/game"
 	"halley/handlers/push"
 	"halley/handlers/redis/leaderboard"
 	"halley/tests/long"
@@ -44,8 +45,8 @@ func TestEntriesAreWellFormed(t *testing.T) {
 // If a name of a setting changes, the apps of users break.
 func TestSettingNamesAreStable(t *testing.T) {
 	want := map[string][]string{
-		"leaderboard": {"HALLEY_LEADERBOARD_REDIS_URL", "HALLEY_LEADERBOARD_KEY_PREFIX"},
-		"push": {"HALLEY_PUSH_REDIS_URL", "HALLEY_PUSH_KEY_PREFIX", "HALLEY_PUSH_VAPID_PUBLIC_KEY", "HALLEY_PUSH_VAPID_PRIVATE_KEY",
+		"leaderboard": {"HALLEY_LEADERBOARD_REDIS_URL", "HALLEY_LEADERBOARD_KEY_PREFIX", "HALLEY_LEADERBOARD_RESULT"},
+		"push": {"HALLEY_PUSH_REDIS_URL", "HALLEY_PUSH_KEY_PREFIX", "HALLEY_PUSH_RESULT", "HALLEY_PUSH_VAPID_PUBLIC_KEY", "HALLEY_PUSH_VAPID_PRIVATE_KEY",
 			"HALLEY_PUSH_VAPID_SUBJECT", "HALLEY_PUSH_SUBSCRIPTIONS_CONTAINER_NAME", "HALLEY_PUSH_SUBSCRIPTIONS_DATABASE_NAME",
 			"HALLEY_PUSH_TOP", "HALLEY_PUSH_MAX_AGE", "HALLEY_PUSH_TTL", "HALLEY_PUSH_SEND_TIMEOUT", "HALLEY_PUSH_ENDPOINT_HOSTS", "HALLEY_PUSH_ALLOW_PRIVATE_ENDPOINTS"},
 	}
@@ -122,6 +123,7 @@ func TestLoadReadsSettings(t *testing.T) {
 	want := &push.Settings{
 		RedisURL:                   "redis://:hunter2@cache",
 		KeyPrefix:                  "push:",
+		Result:                     game.DefaultPaths(),
 		VAPIDPublicKey:             "public",
 		VAPIDPrivateKey:            "hunter2",
 		VAPIDSubject:               "ops@example.com",

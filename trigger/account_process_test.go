@@ -8,6 +8,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"flag"
 	"fmt"
 	"io"
 	"log"
@@ -16,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,6 +37,10 @@ func TestMain(m *testing.M) {
 			log.Fatal(err)
 		}
 		return
+	}
+	flag.Parse()
+	if flag.Lookup("test.bench").Value.String() == "" {
+		debug.SetGCPercent(800) // many short requests make much garbage
 	}
 	os.Exit(m.Run())
 }

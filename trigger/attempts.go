@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -69,7 +70,7 @@ func (r *functionRunner) runWithRetries(ctx context.Context, endHost context.Can
 func (r *functionRunner) forgetRun(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.pausedRanges, r.unreadable, r.freeRanges, r.heldLeaseCount = nil, nil, nil, 0
+	r.pausedRanges, r.unreadable, r.freeRanges, r.heldLeaseCount, r.stepBegan = nil, nil, nil, 0, time.Time{}
 	if err == nil {
 		r.functionProblem, r.endedErr = nil, nil
 		clear(r.coolingRanges)
@@ -135,6 +136,7 @@ func endedBy(caller context.Context, err error) error {
 // untilWorks repeats do until it succeeds, ctx ends, or repeating is useless.
 func (r *functionRunner) untilWorks(ctx context.Context, step string, do func(context.Context) error) error {
 	for failures := 1; ; failures++ {
+		r.beginStep(step)
 		err := do(ctx)
 		if cause := context.Cause(ctx); cause != nil && err != nil && !isFatal(err) {
 			return cause // a stop is not a problem
@@ -154,9 +156,28 @@ func (r *functionRunner) untilWorks(ctx context.Context, step string, do func(co
 	}
 }
 
+// beginStep notes that the function waits for its lease container, until setProblem is told the
+// result.
+func (r *functionRunner) beginStep(step string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.step, r.stepBegan = step, time.Now()
+}
+
+// waitError says that a step of the function has taken so long that its lease container keeps it
+// waiting, or is nil. mu is held.
+func (r *functionRunner) waitError() error {
+	if r.stepBegan.IsZero() || time.Since(r.stepBegan) < longCall {
+		return nil
+	}
+	return fmt.Errorf("%s: waiting for an answer of the lease container %s/%s, or of the monitored one, for %s",
+		r.step, r.host.leases.Database(), r.host.leases.Name(), time.Since(r.stepBegan).Round(time.Second))
+}
+
 func (r *functionRunner) setProblem(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.stepBegan = time.Time{}
 	if time.Since(r.attemptBegan) >= endPeriod {
 		r.endedErr = nil
 	}

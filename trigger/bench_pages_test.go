@@ -119,7 +119,7 @@ func BenchmarkPages(b *testing.B) {
 							Name:      fmt.Sprintf("%s-%d", strings.ReplaceAll(variant.name, "=", ""), run),
 							Container: items,
 							StartFrom: FromBeginning(),
-						}, BatchPolicy: BatchPolicy{MaxItemsPerInvocation: perPage},
+						}, BatchPolicy: BatchPolicy{MaxItemsPerInvocation: perPage, PageItems: perPage},
 					}
 					variant.set(&f)
 					drainPages(b, leases, f, changes)

@@ -56,7 +56,7 @@ func TestKeptChangesStayIntact(t *testing.T) {
 					}
 					return nil
 				}
-				h := w.host("a", keep, func(f *Function, _ *Options) { f.ReuseBuffers, f.MaxItemsPerInvocation = reuse, 3 })
+				h := w.host("a", keep, func(f *Function, _ *Options) { f.ReuseBuffers, f.MaxItemsPerInvocation, f.PageItems = reuse, 3, 3 })
 				for round := range 5 { // so that buffers of the first pages are used again
 					w.writeMany(fmt.Sprint("doc", round, "-"), 10)
 					_, err := h.Drain(t.Context())

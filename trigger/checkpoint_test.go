@@ -43,7 +43,7 @@ func TestPositionInsidePageIsCheckpointed(t *testing.T) {
 				return errors.New("stopping")
 			}
 			return record(ctx, b)
-		}, func(f *Function, _ *Options) { f.BatchItems = 10 }).Drain(ctx)
+		}, func(f *Function, _ *Options) { f.MaxItemsPerInvocation = 10 }).Drain(ctx)
 		must(t, err)
 		if w.deliveryCount() != 20 {
 			t.Fatalf("%d delivered", w.deliveryCount())
@@ -140,7 +140,7 @@ func TestCheckpointEveryCountsPrefix(t *testing.T) {
 			w.writeMany(fmt.Sprint("doc", i, "-"), 20)
 		}
 		stop := w.startHost(w.host("a", w.recorder("a"), func(f *Function, o *Options) {
-			f.Checkpoint, f.BatchItems, f.MaxItemsPerInvocation = Checkpoint{Every: 20}, 2, 20
+			f.Checkpoint, f.MaxItemsPerInvocation, f.PageItems = Checkpoint{Every: 20}, 2, 20
 			o.LeaseExpirationInterval, o.LeaseRenewInterval = time.Hour, 29*time.Minute
 		}))
 		time.Sleep(time.Minute)
@@ -167,7 +167,7 @@ func TestNoCheckpointWithoutProgress(t *testing.T) {
 				return backoff.Sleep(ctx, 4*time.Minute)
 			}
 			return backoff.Sleep(ctx, time.Second)
-		}, func(f *Function, _ *Options) { f.Lanes, f.BatchItems = 2, 1 })
+		}, func(f *Function, _ *Options) { f.Lanes, f.MaxItemsPerInvocation = 2, 1 })
 		w.writeMany("other", 60)
 		var writes atomic.Int64
 		w.onRequest = func(r *http.Request) {
@@ -189,7 +189,7 @@ func manualCheckpoints(f *Function, _ *Options) { f.Checkpoint = Checkpoint{Manu
 
 func TestManualCheckpoint(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
-		manual := func(f *Function, _ *Options) { f.Checkpoint, f.BatchItems = Checkpoint{Manual: true}, 10 }
+		manual := func(f *Function, _ *Options) { f.Checkpoint, f.MaxItemsPerInvocation = Checkpoint{Manual: true}, 10 }
 		w.writeMany("doc", 50)
 		calls := 0
 		_, err := w.host("a", func(_ context.Context, b Batch) error {
@@ -226,7 +226,7 @@ func TestManualCheckpointIsNotPastRequestedPosition(t *testing.T) {
 				b.Checkpoint()
 			}
 			return nil
-		}, manualCheckpoints, func(f *Function, _ *Options) { f.BatchItems = 3 }).Drain(t.Context())
+		}, manualCheckpoints, func(f *Function, _ *Options) { f.MaxItemsPerInvocation = 3 }).Drain(t.Context())
 		must(t, err)
 		_, err = w.host("b", w.recorder("b"), manualCheckpoints).Drain(t.Context())
 		must(t, err)
@@ -252,7 +252,7 @@ func TestManualCheckpointWithLanes(t *testing.T) {
 				return errors.New("not now")
 			}
 			return backoff.Sleep(ctx, time.Duration(n*3%7)*time.Second)
-		}, manualCheckpoints, func(f *Function, _ *Options) { f.Lanes, f.BatchItems = 4, 3 })
+		}, manualCheckpoints, func(f *Function, _ *Options) { f.Lanes, f.MaxItemsPerInvocation = 4, 3 })
 		_, err := h.Drain(t.Context())
 		must(t, err)
 		if l := w.leaseDocuments()["0"]; l.continuation != w.newestContinuation() {
@@ -291,7 +291,7 @@ func TestManualCheckpointBeforeOtherLanesIsKept(t *testing.T) {
 			first.Store(b.Changes[0].LSN)
 			b.Checkpoint()
 			return backoff.Sleep(ctx, time.Minute)
-		}, manualCheckpoints, func(f *Function, _ *Options) { f.Lanes, f.BatchItems = 4, 1 })
+		}, manualCheckpoints, func(f *Function, _ *Options) { f.Lanes, f.MaxItemsPerInvocation = 4, 1 })
 		_, err := h.Drain(t.Context())
 		must(t, err)
 		if got, want := w.leaseDocuments()["0"].continuation, fmt.Sprintf("%q", fmt.Sprint(first.Load())); got != want {

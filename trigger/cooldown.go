@@ -9,6 +9,7 @@ import (
 	"halley/trigger/internal/backoff"
 	"halley/trigger/internal/feed"
 	"halley/trigger/internal/lease"
+	"halley/trigger/stall"
 )
 
 // rangeCooldown is the time for which this host leaves a failed range to others. It
@@ -16,7 +17,8 @@ import (
 // keeps it for a while. If there are no others, it ends as soon as the feed can be read.
 type rangeCooldown struct {
 	retryAt    time.Time
-	err        error
+	cause      stall.Stall // lasts while no host works on the range
+	isTaken    bool        // by another host, as the last list showed
 	doublings  int
 	isReadable bool // this host could read the feed since
 }
@@ -67,6 +69,13 @@ func (r *functionRunner) cooldownState(token string) (cooling, ended bool) {
 	defer r.mu.Unlock()
 	c, cooling := r.coolingRanges[token]
 	return cooling && r.rangeStats[token] == nil, c.hasEnded()
+}
+
+// endCooldown forgets that a range failed here: its feed has been read, and has nothing new.
+func (r *functionRunner) endCooldown(token string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.coolingRanges, token)
 }
 
 // isLone reports whether no other host held or requested a lease of the function when

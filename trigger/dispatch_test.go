@@ -441,7 +441,7 @@ func TestDrainsOfOneHostStopSeparately(t *testing.T) {
 				return err
 			}
 			return w.recorder("a")(ctx, b)
-		}, func(f *Function, _ *Options) { f.MaxItemsPerInvocation = 1 })
+		}, func(f *Function, _ *Options) { f.MaxItemsPerInvocation, f.PageItems = 1, 1 })
 		short, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		var first, second Summary

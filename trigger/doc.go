@@ -84,8 +84,8 @@
 // # Several functions on one container
 //
 // Functions of a host share their reads if they have the same [cosmos.Container], mode
-// and MaxItemsPerInvocation: those at one position of one range cost one request. Each
-// has its own leases, positions, filter, retries and checkpoints. A page that one of
+// and PageItems: those at one position of one range cost one request, and their pages grow
+// together. Each has its own leases, positions, filter, retries and checkpoints. A page that one of
 // them has read is kept for the others, for up to a minute and in bytes of
 // Options.ReadAhead that no range has reserved; a function that lags further behind
 // reads on its own. An answer without changes serves another function only if that one

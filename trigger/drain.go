@@ -208,6 +208,7 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseLis
 	case err == nil:
 		d.workRange(ctx, w, l)
 	case errors.Is(err, errIdle):
+		r.endCooldown(l.Token())
 		d.addCounts(Summary{Ranges: 1, Idle: 1, Lag: r.waitingLag(l)})
 	case errors.Is(err, lease.ErrLost), errors.Is(err, errOwnRange):
 		d.addCounts(Summary{Ranges: 1, Skipped: 1})
@@ -366,7 +367,7 @@ func (r *functionRunner) readReserved(ctx context.Context, l *lease.Lease, conti
 		if err != nil {
 			return nil, err
 		}
-		page, err := r.readOnce(ctx, r.feedSource.WithPages(savedPageItems(l)), continuation, target, reserved)
+		page, err := r.readOnce(ctx, r.sourceOf(l).WithPages(savedPageItems(l)), continuation, target, reserved)
 		if err == nil {
 			charged(page.Charge)
 			return page, nil

@@ -43,7 +43,7 @@ func TestEventsTellTheLifeOfARange(t *testing.T) {
 			}
 			return record(ctx, b)
 		}, withoutLogger, func(f *Function, _ *Options) {
-			f.DeadLetters, f.BatchItems, f.MaxAttempts, f.StallAfter = &memoryStore{}, 1, -1, 20*time.Second
+			f.DeadLetters, f.MaxItemsPerInvocation, f.MaxAttempts, f.StallAfter = &memoryStore{}, 1, -1, 20*time.Second
 			f.Filter = Filter{`{"player": [{"anything-but": ["filtered"]}]}`}
 		}))
 		for _, id := range []string{"good", "filtered", "poison", "later"} {

@@ -25,7 +25,7 @@ func ExampleFunction_flush() {
 	}
 	leaderboard := trigger.Function{
 		FeedSource:  trigger.FeedSource{Name: "leaderboard", Container: games.results, StartFrom: trigger.FromBeginning()},
-		BatchPolicy: trigger.BatchPolicy{BatchItems: 1},
+		BatchPolicy: trigger.BatchPolicy{MaxItemsPerInvocation: 1},
 		Checkpoint:  trigger.Checkpoint{Manual: true},
 		Handler: func(_ context.Context, b trigger.Batch) error {
 			mu.Lock()

@@ -23,15 +23,15 @@ func (w *rangeWorker) CallHandler(held context.Context, lane int, items []*deliv
 	w.rangeStats.callBegins(lane)
 	err := w.invokeHandler(held, w.function.Handler, b)
 	answered := w.callsAnswered.Add(1)
-	w.rangeStats.callEnds(lane)
-	v := w.verdictOf(items, b, err)
-	v.Answered = answered
 	var hung *delivery.HungError
-	if errors.As(err, &hung) {
+	if errors.As(err, &hung) { // it still runs: the release of the lease tells the next owner since when
 		w.rangeStats.markHung()
 		w.endWork(err) // the calls in other lanes end too
 		return delivery.Verdict{Outcome: delivery.Hung, Err: err}
 	}
+	w.rangeStats.callEnds(lane)
+	v := w.verdictOf(items, b, err)
+	v.Answered = answered
 	event := Event{
 		Kind: EventDelivered, Range: b.Range.ID, Epoch: b.Epoch, Changes: len(items), Handled: v.CountHandled(items), Attempt: attempt,
 		LastLSN: items[len(items)-1].LSN, Duration: time.Since(began), Err: err,
@@ -164,8 +164,10 @@ func (w *rangeWorker) AdvancePosition(position string, saveAt time.Time) {
 	w.held.Advance(position, saveAt)
 }
 
-// reportStall tells that the range is stalled, or that it has recovered.
+// reportStall tells that the range is stalled, or that it has recovered: here, and by a write of
+// the lease at once to other machines.
 func (w *rangeWorker) reportStall(kind EventKind, s stall.Stall) {
+	w.held.WriteSoon()
 	w.emitEvent(Event{Kind: kind, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Stall: &s, Lasting: w.leases.Now().Sub(s.Since)})
 }
 

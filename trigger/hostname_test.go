@@ -51,7 +51,7 @@ func TestNoLeasePrefixTakesOverLeasesWithoutPrefix(t *testing.T) {
 // A zero field has the default that its comment names.
 func TestZeroFieldsHaveTheirDefaults(t *testing.T) {
 	f := Function{FeedSource: FeedSource{Name: "orders"}}.WithDefaults()
-	if f.LeasePrefix != "orders" || f.MaxItemsPerInvocation != 100 || f.HandlerTimeout != 5*time.Minute || f.BatchItems != 100 || f.BatchBytes != 4<<20 ||
+	if f.LeasePrefix != "orders" || f.MaxItemsPerInvocation != 100 || f.HandlerTimeout != 5*time.Minute || f.PageItems != 0 || f.BatchBytes != 4<<20 ||
 		f.Lanes != 1 || f.MaxAhead != 1000 || f.RetryMin != 100*time.Millisecond || f.RetryMax != 30*time.Second || f.MaxAttempts != -1 ||
 		f.BreakerLimit != 10 || f.BreakerPause != time.Minute || f.StallAfter != time.Minute || f.FeedPollMin != 5*time.Millisecond ||
 		f.Checkpoint != (Checkpoint{Interval: 200 * time.Millisecond}) {
@@ -60,8 +60,8 @@ func TestZeroFieldsHaveTheirDefaults(t *testing.T) {
 	if f := (Function{DeadLetters: DropDeadLetters}).WithDefaults(); f.MaxAttempts != 10 {
 		t.Errorf("%d attempts with a store", f.MaxAttempts)
 	}
-	if f := (Function{RetryPolicy: RetryPolicy{RetryMin: time.Minute}, RateLimits: RateLimits{FeedPollDelay: time.Millisecond}, BatchPolicy: BatchPolicy{MaxItemsPerInvocation: 7}}).WithDefaults(); f.RetryMax != time.Minute ||
-		f.FeedPollMin != time.Millisecond || f.BatchItems != 7 {
+	if f := (Function{RetryPolicy: RetryPolicy{RetryMin: time.Minute}, RateLimits: RateLimits{FeedPollDelay: time.Millisecond}}).WithDefaults(); f.RetryMax != time.Minute ||
+		f.FeedPollMin != time.Millisecond {
 		t.Errorf("defaults do not follow other fields: %+v", f)
 	}
 	o := Options{}.WithDefaults()

@@ -57,6 +57,7 @@ func (w *rangeWorker) awaitOpened(ctx context.Context, done <-chan error) {
 
 // openedEnds notes that Function.Opened has returned or was left behind.
 func (s *rangeStats) openedEnds() {
+	s.endInherited(stall.Opening)
 	s.callEnds(openedLane)
 	s.reportRecovery()
 }
@@ -73,9 +74,10 @@ func runningKind(lane int) stall.Kind {
 }
 
 // stallIsOver reports whether the reported stall is over. Pages are read while Opened runs, and
-// the lease is written while Flush runs, so neither ends its stall. mu is held.
+// the lease is written while Flush runs, so neither ends its stall, nor that of the last owner
+// before the range has made progress here. mu is held.
 func (s *rangeStats) stallIsOver() bool {
 	_, opening := s.runningCalls[openedLane]
 	_, flushing := s.runningCalls[flushLane]
-	return s.reportedStall != nil && len(s.laneStalls) == 0 && !opening && !flushing
+	return s.reportedStall != nil && len(s.laneStalls) == 0 && !opening && !flushing && s.inherited.Kind == ""
 }

@@ -122,7 +122,7 @@ type Options struct {
 	MinLeases, MaxLeases int
 	// ReadAhead bounds the bytes of pages in memory over all ranges: 64 MiB. They are
 	// reserved before they are read. If little is left, requests ask for fewer changes
-	// than MaxItemsPerInvocation. Above the bound each range may have one transaction.
+	// than PageItems. Above the bound each range may have one transaction.
 	ReadAhead int64
 	// Parallel is how many ranges of each function a drain works on at a time: 32.
 	Parallel int

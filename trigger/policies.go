@@ -7,14 +7,16 @@ import "time"
 
 // BatchPolicy says how the changes of a range are read and made into handler calls.
 type BatchPolicy struct {
-	// MaxItemsPerInvocation is the page size in requests, and so the default size
-	// of a batch: 100. A page is longer if a transaction does not fit, because the
-	// service never divides one.
+	// MaxItemsPerInvocation and BatchBytes bound a batch; by default 100 changes and
+	// 4 MiB. If a single change is larger, it is a batch of its own.
 	MaxItemsPerInvocation int
-	// BatchItems and BatchBytes bound a batch; by default MaxItemsPerInvocation
-	// and 4 MiB. If a single change is larger, it is a batch of its own.
-	BatchItems int
-	BatchBytes int
+	BatchBytes            int
+	// PageItems is the page size in requests. By default it is 100, and 1,000 while a
+	// range is behind, in which a page is as large as Options.ReadAhead allows. It stays 100 if
+	// positions inside a page have no names, as in merged ranges, and if ReadRequestUnits is
+	// set. A page is longer if a transaction does not fit, because the service never divides
+	// one.
+	PageItems int
 	// BatchWindow is how long a batch that is not full waits for more changes,
 	// counted from its first change; by default it does not wait. It ends early if
 	// reading has paused, at MaxAhead for example, and no call of the range runs.
@@ -27,9 +29,9 @@ type BatchPolicy struct {
 	LanesByID bool
 	// MaxAhead is the number of changes, from the first unfinished one of a range whose key
 	// does not wait for a retry, at which reading pauses; by default 1,000. After a handover
-	// or a stop at most these changes are delivered again. On a merged range, changes that
-	// wait for a retry count, too: its lease cannot tell what is finished behind them. Ten
-	// changes that do not pass the filter count as one.
+	// or a stop at most these changes are delivered again, and 100 or PageItems more. On a
+	// merged range, changes that wait for a retry count, too: its lease cannot tell what is
+	// finished behind them. Ten changes that do not pass the filter count as one.
 	MaxAhead int
 }
 

@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -16,7 +17,7 @@ import (
 func (w *rangeWorker) newReader() *feed.Reader {
 	pollDelay := w.function.FeedPollDelay
 	return &feed.Reader{
-		Source: w.feedSource, LeaseToken: w.held.Lease().Token(), MergedRange: w.held.Lease().ByKeys(), FirstPage: w.firstPage, PageItems: savedPageItems(w.held.Lease()), UntilCaughtUp: w.drain,
+		Source: w.feedSource, LeaseToken: w.held.Lease().Token(), MergedRange: w.held.Lease().ByKeys(), FirstPage: w.firstPage, FirstItems: savedPageItems(w.held.Lease()), UntilCaughtUp: w.drain,
 		PollMin: w.function.FeedPollMin, PollDelay: pollDelay,
 		ReadTimeout: w.host.options.LeaseExpirationInterval, JitterKey: w.jitterKey(),
 		RunRequest: w.host.requests.run, Budget: w.host.pageBudget, Reserved: w.reservedBytes,
@@ -32,13 +33,13 @@ func (w *rangeWorker) newReader() *feed.Reader {
 }
 
 // pageItemsProperty is the lease property that tells the next owner how many changes to ask
-// for in its first page, see [delivery.Delivery.PageItems].
+// for in its first page, see [delivery.Delivery.FirstItems].
 const pageItemsProperty = "halley.pageItems"
 
 // pageItemsProperty returns the property, "" if pages have their full size. The lease's writer
 // calls it at each write: an owner that is killed has no later one.
 func (w *rangeWorker) pageItemsProperty() string {
-	if items := w.rangeDelivery.PageItems(); items > 0 {
+	if items := w.rangeDelivery.FirstItems(); items > 0 {
 		return strconv.Itoa(items)
 	}
 	return ""
@@ -48,6 +49,25 @@ func (w *rangeWorker) pageItemsProperty() string {
 func savedPageItems(l *lease.Lease) int {
 	items, _ := strconv.Atoi(l.Property(pageItemsProperty))
 	return max(items, 0)
+}
+
+// pageSizes returns how many changes a page of the function has: of a range that has caught up, and
+// of one that is behind. A function with ReadRequestUnits does not read large pages, as one of
+// them could cost many seconds' worth at a time.
+func (f *Function) pageSizes() (usual, most int) {
+	usual, most = cmp.Or(f.PageItems, feed.UsualItems), f.PageItems
+	if f.PageItems == 0 && f.ReadRequestUnits == 0 {
+		most = feed.MostItems
+	}
+	return usual, max(usual, most)
+}
+
+// sourceOf returns the feed as a lease reads it. In a merged range LSNs do not name positions.
+func (r *functionRunner) sourceOf(l *lease.Lease) *feed.Source {
+	if l.ByKeys() {
+		return r.feedSource.AsOpaque()
+	}
+	return r.feedSource
 }
 
 // firstPosition returns the continuation to read first. A lease that begins now gets a

@@ -76,7 +76,7 @@ func TestReadAheadStaysWithinBudget(t *testing.T) {
 				return err
 			}
 			return record(ctx, b)
-		}, func(f *Function, o *Options) { f.MaxItemsPerInvocation, o.ReadAhead = 2, limit })
+		}, func(f *Function, o *Options) { f.MaxItemsPerInvocation, f.PageItems, o.ReadAhead = 2, 2, limit })
 		stop := w.startHost(h)
 		peak := int64(0)
 		for w.deliveryCount() < len(w.written) {
@@ -123,13 +123,13 @@ func TestFailingRangesLeaveMemoryToOthers(t *testing.T) {
 			w.written[id] = 1
 		}
 		h := w.hostOf(t, Options{ReadAhead: 20_000},
-			Function{FeedSource: FeedSource{Name: "broken"}, Handler: failAlways, BatchPolicy: BatchPolicy{MaxItemsPerInvocation: 2}},
+			Function{FeedSource: FeedSource{Name: "broken"}, Handler: failAlways, BatchPolicy: BatchPolicy{MaxItemsPerInvocation: 2, PageItems: 2}},
 			Function{FeedSource: FeedSource{Name: "working"}, Handler: func(ctx context.Context, b Batch) error {
 				if err := backoff.Sleep(ctx, time.Second); err != nil { // long enough for others to fill the budget
 					return err
 				}
 				return w.recorder("a")(ctx, b)
-			}, BatchPolicy: BatchPolicy{MaxItemsPerInvocation: 2}})
+			}, BatchPolicy: BatchPolicy{MaxItemsPerInvocation: 2, PageItems: 2}})
 		stop := w.startHost(h)
 		time.Sleep(10 * time.Minute)
 		stop()

@@ -53,6 +53,8 @@ type functionRunner struct {
 	heldLeaseCount  int                      // other leases, as the last list showed
 	isAlone         bool                     // no other host holds or requests a lease, as the last list showed
 	functionProblem error                    // why the function as a whole makes no progress, or nil
+	step            string                   // the work with leases that is under way since stepBegan
+	stepBegan       time.Time                // zero if none is under way
 	attemptBegan    time.Time                // when the function was last started
 	endedErr        error                    // ended the function less than endPeriod of work ago, or nil
 	endedSince      time.Time                // first of the errors that ended it in a row
@@ -197,7 +199,7 @@ func (r *functionRunner) prepareLeases(ctx context.Context) error {
 	r.noteAnswer(useLeases, nil)
 	r.noteAnswer(useFeed, nil)
 	r.feedSource = newSource(r.function.FeedSource, r.leases.Since(), r.leases.Monitored().ResourceID)
-	r.feedSource.MaxItems = r.function.MaxItemsPerInvocation
+	r.feedSource.MaxItems, r.feedSource.MostItems = r.function.pageSizes()
 	r.feedSource.Shared, r.feedSource.MaxAge, r.feedSource.Place = r.sharedReads, r.sharedMaxAge(), r.sharedPlace
 	if r.function.Lanes > 1 || r.function.BlockKeys || r.sharedReads != nil { // the pages of one function are those of the others
 		r.feedSource.KeyProperty = feed.KeyProperty(r.leases.Monitored().PartitionKey.Paths)
@@ -258,13 +260,18 @@ func (r *functionRunner) noteLeases(leases []*lease.Lease) {
 	r.pausedRanges, r.freeRanges, r.heldLeaseCount = map[string]stall.Stall{}, map[string]bool{}, 0
 	for _, l := range leases {
 		cause, paused := pauseStall(l)
+		free := l.Free(now, r.host.options.LeaseExpirationInterval)
+		if c, cooling := r.coolingRanges[l.Token()]; cooling {
+			c.isTaken = !free && l.Owner() != r.host.options.Owner
+			r.coolingRanges[l.Token()] = c
+		}
 		switch {
 		case paused:
 			r.pausedRanges[l.Token()] = cause
 			if oldPaused[l.Token()] != cause {
 				r.log.Info("range is paused by an operator", slog.String("range", l.Token()), slog.String("reason", cause.Text), slog.Time("since", cause.Since))
 			}
-		case l.Free(now, r.host.options.LeaseExpirationInterval):
+		case free:
 			r.freeRanges[l.Token()] = true
 		default:
 			r.heldLeaseCount++
@@ -304,5 +311,5 @@ func (r *functionRunner) workerEnded(w *rangeWorker, err error) {
 		doublings = min(cooldown.doublings+1, maxDoublings)
 	}
 	retryAt := time.Now().Add(2 * r.host.options.LeaseAcquireInterval << doublings)
-	r.coolingRanges[token] = rangeCooldown{retryAt: retryAt, err: err, doublings: doublings}
+	r.coolingRanges[token] = rangeCooldown{retryAt: retryAt, cause: w.rangeStats.lastStall(err), doublings: doublings}
 }

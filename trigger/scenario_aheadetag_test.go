@@ -40,7 +40,7 @@ var aheadETags = map[string]func(w *world){
 func (w *world) drainRounds(change ...func(*Function, *Options)) (rounds int) {
 	w.t.Helper()
 	slow := withDelay(60*time.Millisecond, w.recorder("a"))
-	change = append(change, func(f *Function, _ *Options) { f.BatchItems = 1 })
+	change = append(change, func(f *Function, _ *Options) { f.MaxItemsPerInvocation = 1 })
 	for rounds = 1; rounds <= 8; rounds++ {
 		ctx, cancel := context.WithTimeout(w.t.Context(), 3*time.Second)
 		summary, err := w.host("a", slow, change...).Drain(ctx)
@@ -85,7 +85,7 @@ func TestStopInsidePageWithAheadETagRepeatsABatch(t *testing.T) {
 					if m.CutBelowNext {
 						w.writeMany("more", 30) // the page ends before its next change
 					}
-					inBatches := func(f *Function, _ *Options) { f.BatchItems = 10 }
+					inBatches := func(f *Function, _ *Options) { f.MaxItemsPerInvocation = 10 }
 					ctx, cancel := context.WithCancel(t.Context())
 					record := w.recorder("a")
 					_, err := w.host("a", func(ctx context.Context, b Batch) error {

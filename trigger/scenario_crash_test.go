@@ -121,10 +121,10 @@ func TestCrashingChangeAfterUnsavedPositions(t *testing.T) {
 	}{
 		{"manual, never requested", 1, func(f *Function) { f.Checkpoint.Manual = true }},
 		{"manual, requested every 50", 1, func(f *Function) { f.Checkpoint.Manual = true }},
-		{"every 100, pages of one", 1, func(f *Function) { f.Checkpoint.Every, f.MaxItemsPerInvocation = 100, 1 }},
-		{"default, pages of one, a write takes 20 ms", 1, func(f *Function) { f.MaxItemsPerInvocation = 1 }},
+		{"every 100, pages of one", 1, func(f *Function) { f.Checkpoint.Every, f.MaxItemsPerInvocation, f.PageItems = 100, 1, 1 }},
+		{"default, pages of one, a write takes 20 ms", 1, func(f *Function) { f.MaxItemsPerInvocation, f.PageItems = 1, 1 }},
 		{"default, merged, a write takes 20 ms", 2, nil},
-		{"every 100, merged", 2, func(f *Function) { f.Checkpoint.Every, f.MaxItemsPerInvocation = 100, 10 }},
+		{"every 100, merged", 2, func(f *Function) { f.Checkpoint.Every, f.MaxItemsPerInvocation, f.PageItems = 100, 10, 10 }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			inWorld(t, test.ranges, func(t *testing.T, w *world) {
@@ -146,7 +146,7 @@ func TestCrashingChangeAfterUnsavedPositions(t *testing.T) {
 					}
 					return record(ctx, b)
 				}, withStore(store, func(f *Function) {
-					f.MaxItemsPerInvocation = 10
+					f.MaxItemsPerInvocation, f.PageItems = 10, 10
 					if test.set != nil {
 						test.set(f)
 					}
@@ -170,7 +170,7 @@ func TestSecondVersionInTransactionHasItsOwnRetries(t *testing.T) {
 				w.sendTransaction("p", `[{"operationType":"Create","resourceBody":{"id":"doc","player":"p","version":1}},
 					{"operationType":"Upsert","resourceBody":{"id":"doc","player":"p","version":2}}]`)
 				store := &memoryStore{}
-				stored := withStore(store, func(f *Function) { f.BatchItems = 1 })
+				stored := withStore(store, func(f *Function) { f.MaxItemsPerInvocation = 1 })
 				isSecond := func(c *Change) bool { return strings.Contains(string(c.Document), `"version":2`) }
 				if crash {
 					drainWithCrashes(t, w, 25, isSecond, w.recorder("a"), stored, allVersions)

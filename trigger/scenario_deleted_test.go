@@ -93,7 +93,7 @@ func TestFreshHostDoesNotSkipWhatRunningHostsHold(t *testing.T) {
 						}
 					}
 				}
-				stopA := w.startHost(w.host("a", slow("a"), quietFromNow, func(f *Function, _ *Options) { f.MaxItemsPerInvocation = 5 }))
+				stopA := w.startHost(w.host("a", slow("a"), quietFromNow, func(f *Function, _ *Options) { f.MaxItemsPerInvocation, f.PageItems = 5, 5 }))
 				time.Sleep(30*time.Second + 300*time.Millisecond)
 				w.writeMany("doc", 80)
 				time.Sleep(5 * time.Second)

@@ -78,7 +78,7 @@ func TestFilteredPagesCostNoLeaseWrites(t *testing.T) {
 		t.Run(fmt.Sprint("manual ", manual), func(t *testing.T) {
 			inWorld(t, 1, func(t *testing.T, w *world) {
 				stop := w.startHost(w.host("a", w.recorder("a"), onlyWanted, func(f *Function, o *Options) {
-					f.MaxItemsPerInvocation, f.Checkpoint.Manual, o.FeedPollDelay = 5, manual, 100*time.Millisecond
+					f.MaxItemsPerInvocation, f.PageItems, f.Checkpoint.Manual, o.FeedPollDelay = 5, 5, manual, 100*time.Millisecond
 				}))
 				time.Sleep(20 * time.Second)
 				oldCounts := w.countRequests()
@@ -234,7 +234,7 @@ func TestFilterThroughSplitsMergesAndFailures(t *testing.T) {
 						}
 						return w.recorder(owner)(ctx, b)
 					}
-					return w.host(owner, flaky, onlyWanted, withoutLogger, func(f *Function, _ *Options) { f.Lanes, f.MaxItemsPerInvocation = lanes, 7 })
+					return w.host(owner, flaky, onlyWanted, withoutLogger, func(f *Function, _ *Options) { f.Lanes, f.MaxItemsPerInvocation, f.PageItems = lanes, 7, 7 })
 				}
 				stop := []func(){w.startHost(host("a")), w.startHost(host("b"))}
 				for i := range 30 {

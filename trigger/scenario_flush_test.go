@@ -318,7 +318,7 @@ func TestFlushFollowsALateCall(t *testing.T) {
 			<-ctx.Done()
 			s.keep(b)
 			return nil
-		}, s.use, func(f *Function, _ *Options) { f.BatchItems = 20 })
+		}, s.use, func(f *Function, _ *Options) { f.MaxItemsPerInvocation = 20 })
 		if took := w.stopTime(h, 20*time.Second); took > 9*time.Second {
 			t.Errorf("Run returned %v after the stop", took)
 		}

@@ -32,7 +32,7 @@ func TestLanesKeepOrderOfKeys(t *testing.T) {
 			}
 			return record(ctx, b)
 		}
-		stop := w.startHost(w.host("a", slow, func(f *Function, _ *Options) { f.Lanes, f.BatchItems = 4, 5 }))
+		stop := w.startHost(w.host("a", slow, func(f *Function, _ *Options) { f.Lanes, f.MaxItemsPerInvocation = 4, 5 }))
 		for range 10 {
 			w.writeMany("doc", 12)
 			time.Sleep(7 * time.Second)
@@ -62,7 +62,7 @@ func TestFailingLaneHoldsCheckpointButNotOtherLanes(t *testing.T) {
 				return errors.New("not yet")
 			}
 			return record(ctx, b)
-		}, func(f *Function, _ *Options) { f.Lanes, f.BatchItems = 8, 1 })
+		}, func(f *Function, _ *Options) { f.Lanes, f.MaxItemsPerInvocation = 8, 1 })
 		stop := w.startHost(h)
 		w.writeMany("doc", 40)
 		time.Sleep(time.Minute)
@@ -90,7 +90,7 @@ func TestBatchLimits(t *testing.T) {
 			sizes, size = append(sizes, len(b.Changes)), len(b.Changes[0].Document)
 			return nil
 		}
-		_, err := w.host("a", h, func(f *Function, _ *Options) { f.BatchItems = 10 }).Drain(t.Context())
+		_, err := w.host("a", h, func(f *Function, _ *Options) { f.MaxItemsPerInvocation = 10 }).Drain(t.Context())
 		must(t, err)
 		if fmt.Sprint(sizes) != "[10 10 5]" {
 			t.Errorf("batches of %v", sizes)

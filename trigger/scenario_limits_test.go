@@ -39,7 +39,7 @@ func TestRateIsSharedByLanesAndRanges(t *testing.T) {
 		}
 		logger, log := recordLog(slog.LevelInfo)
 		limited := func(f *Function, o *Options) {
-			f.Rate, f.Lanes, f.BatchItems, f.HandlerTimeout, o.Logger = rate, 2, 5, time.Second, logger
+			f.Rate, f.Lanes, f.MaxItemsPerInvocation, f.HandlerTimeout, o.Logger = rate, 2, 5, time.Second, logger
 		}
 		began := time.Now()
 		var mu sync.Mutex
@@ -90,7 +90,7 @@ func TestRateIsSharedByLanesAndRanges(t *testing.T) {
 // A stop and a handover do not wait for the rate, and the next owner continues.
 func TestWaitForRateEndsWithTheWork(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
-		slow := func(f *Function, _ *Options) { f.Rate, f.BatchItems = 0.001, 1 }
+		slow := func(f *Function, _ *Options) { f.Rate, f.MaxItemsPerInvocation = 0.001, 1 }
 		w.writeMany("doc", 20)
 		stop := w.startHost(w.host("a", w.recorder("a"), slow))
 		time.Sleep(time.Minute)
@@ -162,9 +162,9 @@ func TestDrainKeepsTheRate(t *testing.T) {
 			name string
 			set  func(*Function, *Options)
 		}{
-			{"RATE", func(f *Function, _ *Options) { f.Rate, f.BatchItems, f.LeasePrefix = 1, 2, "rate" }},
+			{"RATE", func(f *Function, _ *Options) { f.Rate, f.MaxItemsPerInvocation, f.LeasePrefix = 1, 2, "rate" }},
 			{"READ_REQUEST_UNITS", func(f *Function, _ *Options) {
-				f.ReadRequestUnits, f.MaxItemsPerInvocation, f.LeasePrefix = 0.1, 1, "units"
+				f.ReadRequestUnits, f.PageItems, f.LeasePrefix = 0.1, 1, "units"
 			}},
 		} {
 			h := w.host("a", w.recorder("a"), limited.set)
@@ -218,7 +218,7 @@ func TestReadsKeepTheirLimit(t *testing.T) {
 		w.writeMany("doc", 400)
 		transport := &chargedTransport{countingTransport: countingTransport{w}}
 		h := w.hostOn(transport, "a", w.recorder("a"), func(f *Function, _ *Options) {
-			f.ReadRequestUnits, f.MaxItemsPerInvocation, f.FeedPollDelay = limit, 20, 100*time.Millisecond
+			f.ReadRequestUnits, f.PageItems, f.FeedPollDelay = limit, 20, 100*time.Millisecond
 		})
 		began := time.Now()
 		stop := w.startHost(h)

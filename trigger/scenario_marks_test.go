@@ -171,7 +171,7 @@ func TestBufferedRetryDoesNotStopReading(t *testing.T) {
 						b.Checkpoint()
 					}
 					return record(ctx, b)
-				}, manualCheckpoints, func(f *Function, _ *Options) { f.BatchItems, f.MaxAhead = 1, 5 }).Drain(t.Context())
+				}, manualCheckpoints, func(f *Function, _ *Options) { f.MaxItemsPerInvocation, f.MaxAhead = 1, 5 }).Drain(t.Context())
 				must(t, err)
 				w.checkComplete(0)
 			})

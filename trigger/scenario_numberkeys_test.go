@@ -58,7 +58,7 @@ func TestEqualNumbersAreOneKeyInEveryLane(t *testing.T) {
 				handled[key] = append(handled[key], ids...)
 			}
 			return err
-		}, func(f *Function, _ *Options) { f.Lanes, f.BatchItems = 16, 1 })
+		}, func(f *Function, _ *Options) { f.Lanes, f.MaxItemsPerInvocation = 16, 1 })
 		written := map[float64][]string{}
 		for round := range 10 {
 			for value, forms := range spellings {
@@ -94,7 +94,7 @@ func TestEqualNumbersAreOneKeyInTheStore(t *testing.T) {
 				}
 				return nil
 			}
-			settings := withStore(store, func(f *Function) { f.BlockKeys, f.BatchItems = true, 1 })
+			settings := withStore(store, func(f *Function) { f.BlockKeys, f.MaxItemsPerInvocation = true, 1 })
 			w.writeNumber(0, "-0", "poison")
 			w.writeNumber(0, "0", "second")
 			w.writeNumber(1, "1.0", "other")

@@ -116,7 +116,7 @@ func TestHandoverWaitsForRunningBatch(t *testing.T) {
 				return record(ctx, b)
 			}
 		}
-		small := func(f *Function, _ *Options) { f.BatchItems = 2 }
+		small := func(f *Function, _ *Options) { f.MaxItemsPerInvocation = 2 }
 		stopA := w.startHost(w.host("a", slow("a"), small))
 		time.Sleep(40 * time.Second)
 		stopB := w.startHost(w.host("b", slow("b"), small))

@@ -31,7 +31,7 @@ func TestOwnerWithoutListDoesNotVouchForFormerOnes(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		mergeRanges(t, w)
 		store := &closedStore{}
-		settings := func(f *Function, _ *Options) { f.DeadLetters, f.BatchItems, f.MaxAttempts = store, 1, -1 }
+		settings := func(f *Function, _ *Options) { f.DeadLetters, f.MaxItemsPerInvocation, f.MaxAttempts = store, 1, -1 }
 		run := func(owner string, handler Handler) {
 			stop := w.startHost(w.host(owner, handler, withoutLogger, settings))
 			time.Sleep(30 * time.Second)
@@ -87,7 +87,7 @@ func TestChangesBehindTwoPostponedOnesKeepTheirOrder(t *testing.T) {
 				delivered = append(delivered, id)
 				time.Sleep(time.Second) // the feed is read meanwhile
 				return nil
-			}, manualCheckpoints, withStore(store), func(f *Function, _ *Options) { f.BatchItems = 1 }))
+			}, manualCheckpoints, withStore(store), func(f *Function, _ *Options) { f.MaxItemsPerInvocation = 1 }))
 			time.Sleep(wait)
 			stop()
 		}

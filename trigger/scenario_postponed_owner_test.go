@@ -29,7 +29,7 @@ func TestNextOwnerDeliversPostponedChangeBehindAnyLoad(t *testing.T) {
 		"under a steady load, merged range":   {merged: true, steady: true},
 		"behind a backlog, four lanes":        {change: func(f *Function) { f.Lanes = 4 }},
 		"behind a backlog, merged, few lanes": {merged: true, change: func(f *Function) { f.Lanes = 2 }},
-		"behind a backlog, single":            {change: func(f *Function) { f.BatchItems = 1 }},
+		"behind a backlog, single":            {change: func(f *Function) { f.MaxItemsPerInvocation = 1 }},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -77,8 +77,8 @@ func TestNextOwnerDeliversPostponedChangeBehindAnyLoad(t *testing.T) {
 // The position of the next owner is before a postponed change, and an earlier change of its
 // key that was handled comes again: it comes first, whatever else there is to do.
 func TestNextOwnerKeepsOrderOfPostponedKeyUnderLoad(t *testing.T) {
-	manual := func(f *Function) { f.Checkpoint, f.BatchItems = Checkpoint{Manual: true}, 1 }
-	stuck := func(f *Function) { f.BatchItems, f.MaxAttempts = 1, -1 }
+	manual := func(f *Function) { f.Checkpoint, f.MaxItemsPerInvocation = Checkpoint{Manual: true}, 1 }
+	stuck := func(f *Function) { f.MaxItemsPerInvocation, f.MaxAttempts = 1, -1 }
 	for name, test := range map[string]struct {
 		merged, holds bool
 		change        func(*Function)
@@ -172,7 +172,7 @@ func TestNextOwnerDeliversOldLettersBeforeItHasReadTheNewOnes(t *testing.T) {
 			}
 			return p.handle(ctx, b)
 		}
-		change := withStore(store, func(f *Function) { f.BatchItems, f.MaxAttempts = 1, -1 })
+		change := withStore(store, func(f *Function) { f.MaxItemsPerInvocation, f.MaxAttempts = 1, -1 })
 		w.write("k", "k0")
 		stop := w.startHost(w.host("a", handle, change, withoutLogger))
 		time.Sleep(3 * time.Second)

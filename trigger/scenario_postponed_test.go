@@ -99,7 +99,7 @@ func TestPostponedChangeIsRedeliveredWhenDue(t *testing.T) {
 		"four lanes":    func(f *Function) { f.Lanes = 4 },
 		"lanes by id":   func(f *Function) { f.Lanes, f.LanesByID = 4, true },
 		"blocked keys":  func(f *Function) { f.BlockKeys = true },
-		"single":        func(f *Function) { f.BatchItems = 1 },
+		"single":        func(f *Function) { f.MaxItemsPerInvocation = 1 },
 		"no bisection":  func(f *Function) { f.NoBisection = true },
 		"reuse buffers": func(f *Function) { f.ReuseBuffers = true },
 	} {
@@ -173,7 +173,7 @@ func TestPostponedKeyKeepsItsOrder(t *testing.T) {
 			w.write("k", fmt.Sprint("k", i))
 			w.write(fmt.Sprint("other", i), fmt.Sprint("other", i))
 		}
-		stop := w.startHost(w.host("a", p.handle, withStore(store, func(f *Function) { f.BatchItems = 1 })))
+		stop := w.startHost(w.host("a", p.handle, withStore(store, func(f *Function) { f.MaxItemsPerInvocation = 1 })))
 		time.Sleep(20 * time.Second)
 		w.write("k", "k6")
 		time.Sleep(3 * time.Minute)
@@ -248,7 +248,7 @@ func TestEarlierPositionKeepsTheOrderOfPostponedKey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, 1, func(t *testing.T, w *world) {
 				store := &memoryStore{}
-				single := func(f *Function) { f.BatchItems = 1 }
+				single := func(f *Function) { f.MaxItemsPerInvocation = 1 }
 				p := newPatience(w, "a", postponeOnce("k1", time.Minute))
 				for i := range 3 {
 					w.write("k", fmt.Sprint("k", i))

@@ -261,7 +261,7 @@ func TestLettersStayInOrderIfClocksDiffer(t *testing.T) {
 		must(t, err)
 		store.deadLetters[0].Time = store.deadLetters[0].Time.Add(10 * time.Minute)
 		w.write("k", "k1")
-		stop := w.startHost(w.host("b", p.handle, withStore(store, func(f *Function) { f.BatchItems = 1 })))
+		stop := w.startHost(w.host("b", p.handle, withStore(store, func(f *Function) { f.MaxItemsPerInvocation = 1 })))
 		time.Sleep(3 * time.Minute)
 		stop()
 		if got, want := p.order(), "k0 k0 k1"; got != want {

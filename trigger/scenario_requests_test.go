@@ -65,7 +65,7 @@ func TestRequestDoesNotCoverLaterRetry(t *testing.T) {
 		inWorld(t, 1, func(t *testing.T, w *world) {
 			w.writeMany("doc", 10)
 			sink := &bufferingSink{flushed: map[string]bool{}}
-			one := func(f *Function, _ *Options) { f.BatchItems = 1 }
+			one := func(f *Function, _ *Options) { f.MaxItemsPerInvocation = 1 }
 			_, err := w.host("a", func(_ context.Context, b Batch) error {
 				if id := b.Changes[0].ID(); id == "doc0" && b.Attempt == 1 {
 					return errors.New("not now")
@@ -107,7 +107,7 @@ func TestRequestCoversReturnedCalls(t *testing.T) {
 			}
 			sink.keep(b)
 			return nil
-		}, manualCheckpoints, func(f *Function, _ *Options) { f.Lanes, f.BatchItems = 16, 1 }).Drain(t.Context())
+		}, manualCheckpoints, func(f *Function, _ *Options) { f.Lanes, f.MaxItemsPerInvocation = 16, 1 }).Drain(t.Context())
 		must(t, err)
 		if got, want := w.leaseDocuments()["0"].continuation, fmt.Sprintf("%q", fmt.Sprint(last)); got != want {
 			t.Errorf("saved %s, want %s, before the call that returned after the request", got, want)
@@ -164,7 +164,7 @@ func TestBufferingSinkLosesNothing(t *testing.T) {
 				return nil
 			}
 			settings := func(f *Function, _ *Options) {
-				f.BatchItems, f.Lanes, f.MaxItemsPerInvocation = 1+random.IntN(5), 1+random.IntN(4), 30
+				f.MaxItemsPerInvocation, f.Lanes, f.PageItems = 1+random.IntN(5), 1+random.IntN(4), 30
 				f.RetryMax, f.NoBisection = time.Second, seed%3 == 0
 				f.Flush = func(ctx context.Context, _ RangeInfo) error {
 					if pause(ctx); roll(3) == 0 {
@@ -342,7 +342,7 @@ func TestChangeCoveredDuringLoadIsNotDeliveredAgain(t *testing.T) {
 				return RetryAfter(errLater, 20*time.Second)
 			}
 			return nil
-		}, manualCheckpoints, func(f *Function, _ *Options) { f.DeadLetters, f.Lanes, f.BatchItems = store, 8, 1 }))
+		}, manualCheckpoints, func(f *Function, _ *Options) { f.DeadLetters, f.Lanes, f.MaxItemsPerInvocation = store, 8, 1 }))
 		w.write("player", "first")
 		time.Sleep(time.Minute)
 		w.write("player", "second")

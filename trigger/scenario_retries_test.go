@@ -164,7 +164,7 @@ func TestAttemptsContinueAcrossOwners(t *testing.T) {
 		{"a drain of 270 seconds, failing slowly", 270 * time.Second, 15 * time.Second, nil},
 		{"attempts as long as a drain", 270 * time.Second, time.Hour, nil},
 		{"a maximum age longer than a drain", 270 * time.Second, 0, func(f *Function) { f.MaxAttempts, f.RetryMaxAge = -1, 10*time.Minute }},
-		{"no bisection", 48 * time.Second, 0, func(f *Function) { f.NoBisection, f.BatchItems = true, 1 }},
+		{"no bisection", 48 * time.Second, 0, func(f *Function) { f.NoBisection, f.MaxItemsPerInvocation = true, 1 }},
 		{"lanes", 48 * time.Second, 0, func(f *Function) { f.Lanes = 4 }},
 	}
 	for _, test := range tests {
@@ -293,7 +293,7 @@ func TestInterruptedCallIsNotAnAttempt(t *testing.T) {
 				}
 				for range 300 {
 					ctx, cancel := context.WithTimeout(t.Context(), test.drain)
-					_, err := w.host("a", slow, withStore(store, func(f *Function) { f.MaxAttempts, f.BatchItems = 2, test.items })).Drain(ctx)
+					_, err := w.host("a", slow, withStore(store, func(f *Function) { f.MaxAttempts, f.MaxItemsPerInvocation = 2, test.items })).Drain(ctx)
 					cancel()
 					must(t, err)
 				}
@@ -369,7 +369,7 @@ func TestFailingKeyKeepsItsOwnBackoff(t *testing.T) {
 				return errPoison
 			}
 			return record(ctx, b)
-		}, withoutLogger, func(f *Function, _ *Options) { f.BatchItems = 1 }))
+		}, withoutLogger, func(f *Function, _ *Options) { f.MaxItemsPerInvocation = 1 }))
 		w.write("poison", "poison")
 		for range 300 {
 			w.write("other", "other")

@@ -45,7 +45,7 @@ func (b *replicaBehind) Do(r *http.Request) (*http.Response, error) {
 func TestDrainReadsNotBehindItsSession(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		replica := &replicaBehind{w: w}
-		smallPages := func(f *Function, _ *Options) { f.MaxItemsPerInvocation = 5 }
+		smallPages := func(f *Function, _ *Options) { f.MaxItemsPerInvocation, f.PageItems = 5, 5 }
 		h := w.hostOn(replica, "a", w.recorder("a"), smallPages)
 		w.writeMany("doc", 20)
 		replica.at.Store(11)

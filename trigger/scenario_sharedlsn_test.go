@@ -81,7 +81,7 @@ func TestChangesOfOneLSNHaveTheirOwnRetries(t *testing.T) {
 				inWorld(t, 1, func(t *testing.T, w *world) {
 					write(w)
 					store := &memoryStore{}
-					stored := withStore(store, func(f *Function) { f.BatchItems, f.MaxAttempts = 1, 12 })
+					stored := withStore(store, func(f *Function) { f.MaxItemsPerInvocation, f.MaxAttempts = 1, 12 })
 					handled, record := 0, w.recorder("a")
 					handle := func(ctx context.Context, b Batch) error {
 						if isOfPoison(&b.Changes[0]) {
@@ -127,7 +127,7 @@ func TestAttemptsUnderNamesOfEarlierVersionsStartFromZero(t *testing.T) {
 				lsn := w.writeSharedLSN("doc", "poison", "well")
 				w.write("k", "later")
 				store := &memoryStore{}
-				stored := withStore(store, func(f *Function) { f.BatchItems, f.MaxAttempts = 1, 3 })
+				stored := withStore(store, func(f *Function) { f.MaxItemsPerInvocation, f.MaxAttempts = 1, 3 })
 				stopped, stop := context.WithCancel(t.Context())
 				_, err := w.host("a", func(context.Context, Batch) error { stop(); return errPoison }, stored).Drain(stopped)
 				must(t, err)

@@ -69,7 +69,8 @@ func TestFunctionsOnOneContainerReadItOnce(t *testing.T) {
 		"reusing buffers": {[]Function{{ReuseBuffers: true}, {}, {ReuseBuffers: true}}, 1, 1.05},
 		"lanes":           {[]Function{{}, {BatchPolicy: BatchPolicy{Lanes: 4}}}, 1, 1.05},
 		"other poll rate": {[]Function{{}, {RateLimits: RateLimits{FeedPollDelay: 20 * time.Second}}}, 1, 1.2},
-		"other page size": {[]Function{{}, {BatchPolicy: BatchPolicy{MaxItemsPerInvocation: 99}}}, 1.9, 2.1},
+		"other batches":   {[]Function{{}, {BatchPolicy: BatchPolicy{MaxItemsPerInvocation: 7}}}, 1, 1.05},
+		"other page size": {[]Function{{}, {BatchPolicy: BatchPolicy{PageItems: 99}}}, 1.9, 2.1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			functions := c.functions

@@ -16,8 +16,8 @@ import (
 // stalling reads five changes ahead at most, one by one, and lets batches wait for a minute.
 func stalling(lanes, batch int) func(*Function, *Options) {
 	return func(f *Function, _ *Options) {
-		f.MaxAhead, f.MaxItemsPerInvocation = 5, 1
-		f.Lanes, f.BatchItems, f.BatchWindow = lanes, batch, time.Minute
+		f.MaxAhead, f.PageItems = 5, 1
+		f.Lanes, f.MaxItemsPerInvocation, f.BatchWindow = lanes, batch, time.Minute
 	}
 }
 

@@ -44,7 +44,7 @@ func TestPanicOfStoreIsFailedRequest(t *testing.T) {
 					return w.recorder("a")(context.Background(), b)
 				}
 				stop := w.startHost(w.host("a", handler, withoutLogger, func(f *Function, _ *Options) {
-					f.DeadLetters, f.BlockKeys, f.BatchItems = store, true, 1
+					f.DeadLetters, f.BlockKeys, f.MaxItemsPerInvocation = store, true, 1
 				}))
 				w.write("player", "later")
 				time.Sleep(time.Minute)

@@ -41,7 +41,7 @@ func TestContainerWithoutPartitionKeyIsOneKey(t *testing.T) {
 	for _, lanes := range []int{1, 4} {
 		inWorld(t, 1, func(t *testing.T, w *world) {
 			store := &memoryStore{}
-			settings := withStore(store, func(f *Function) { f.BlockKeys, f.BatchItems, f.Lanes = true, 1, lanes })
+			settings := withStore(store, func(f *Function) { f.BlockKeys, f.MaxItemsPerInvocation, f.Lanes = true, 1, lanes })
 			var handled []string
 			refusing := true
 			handler := func(_ context.Context, b Batch) error {

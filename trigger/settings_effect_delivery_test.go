@@ -28,8 +28,8 @@ func batchSettings() []settingCase {
 			defaultBounds: exactly(300), otherBounds: exactly(20),
 		},
 		{
-			field: "Function.BatchItems", quantity: "changes in the largest batch",
-			setOther:      func(_ *settingRun, f *Function, _ *Options) { f.BatchItems = 4 },
+			field: "Function.MaxItemsPerInvocation", quantity: "changes in the largest batch",
+			setOther:      func(_ *settingRun, f *Function, _ *Options) { f.MaxItemsPerInvocation = 4 },
 			measure:       func(r *settingRun) float64 { r.changesOfDrain(); return r.largestBatch() },
 			defaultBounds: exactly(13), otherBounds: exactly(4),
 		},

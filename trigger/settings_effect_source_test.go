@@ -152,24 +152,14 @@ func readingSettings() []settingCase {
 	}
 	return []settingCase{
 		{
-			field: "Function.MaxItemsPerInvocation", quantity: "changes in the largest page asked for",
-			setOther: func(_ *settingRun, f *Function, _ *Options) { f.MaxItemsPerInvocation = 7 },
-			measure: func(r *settingRun) (largest float64) {
-				r.setOnRequest(func(q *http.Request) {
-					if n, err := strconv.ParseFloat(q.Header.Get("X-Ms-Max-Item-Count"), 64); err == nil && isFeedRead(q) {
-						largest = max(largest, n)
-					}
-				})
-				r.changesOfDrain()
-				return largest
-			},
-			defaultBounds: exactly(100), otherBounds: exactly(7),
+			field: "Function.PageItems", quantity: "changes in the largest page asked for",
+			setOther: func(_ *settingRun, f *Function, _ *Options) { f.PageItems = 7 },
+			measure:  func(r *settingRun) float64 { return r.largestRequest(13) }, defaultBounds: exactly(100), otherBounds: exactly(7),
 		},
 		{
-			field: "Function.MaxItemsPerInvocation", quantity: "changes in the largest batch",
-			setOther:      func(_ *settingRun, f *Function, _ *Options) { f.MaxItemsPerInvocation = 7 },
-			measure:       func(r *settingRun) float64 { r.changesOfDrain(); return r.largestBatch() },
-			defaultBounds: exactly(13), otherBounds: exactly(7),
+			field: "Function.PageItems", quantity: "changes in the largest page asked for, far behind",
+			setOther: func(_ *settingRun, f *Function, _ *Options) { f.PageItems = 100 },
+			measure:  func(r *settingRun) float64 { return r.largestRequest(250) }, defaultBounds: exactly(1000), otherBounds: exactly(100),
 		},
 		{
 			field: "Function.ReuseBuffers", quantity: "documents whose bytes are used again after the call",
@@ -224,7 +214,7 @@ func readingSettings() []settingCase {
 						return backoff.Sleep(ctx, time.Minute)
 					}
 					return record(ctx, b)
-				}, func(f *Function, _ *Options) { f.MaxItemsPerInvocation, f.BatchItems, f.Lanes = 5, 1, 4 })
+				}, func(f *Function, _ *Options) { f.PageItems, f.MaxItemsPerInvocation, f.Lanes = 5, 1, 4 })
 				return float64(r.deliveredDocuments())
 			},
 			defaultBounds: bounds{140, 200}, otherBounds: bounds{10, 30}, // some wait behind it in its lane; pages are not divided
@@ -294,6 +284,18 @@ func (r *settingRun) changesOfDrain() float64 {
 	return r.changeCount()
 }
 
+// largestRequest returns the changes in the largest page asked for by a drain of so many changes.
+func (r *settingRun) largestRequest(changes int) (largest float64) {
+	r.setOnRequest(func(q *http.Request) {
+		if n, err := strconv.ParseFloat(q.Header.Get("X-Ms-Max-Item-Count"), 64); err == nil && isFeedRead(q) {
+			largest = max(largest, n)
+		}
+	})
+	r.writeMany("doc", changes)
+	r.drainOnce(handleAll)
+	return largest
+}
+
 // changesFromStart writes 5 documents, 4 an hour later, and 2 after the first drain. It
 // returns the changes.
 func (r *settingRun) changesFromStart() float64 {
@@ -360,7 +362,7 @@ func (r *settingRun) reusedDocuments() (n float64) {
 	}
 	for _, prefix := range []string{"a", "b", "c", "d", "e"} {
 		r.writeMany(prefix, 10)
-		r.drainOnce(keep, func(f *Function, _ *Options) { f.MaxItemsPerInvocation = 3 })
+		r.drainOnce(keep, func(f *Function, _ *Options) { f.MaxItemsPerInvocation, f.PageItems = 3, 3 })
 	}
 	if len(kept) != 50 {
 		must(r.t, errors.New("not all documents were delivered"))

@@ -248,7 +248,7 @@ func (r *settingRun) eventAfter(kind EventKind) float64 {
 func handleAll(context.Context, Batch) error { return nil }
 
 // changesOneByOne sets batches of one change.
-func changesOneByOne(f *Function, _ *Options) { f.BatchItems = 1 }
+func changesOneByOne(f *Function, _ *Options) { f.MaxItemsPerInvocation = 1 }
 
 // withLetters sets the store of the run.
 func (r *settingRun) withLetters(f *Function, _ *Options) { f.DeadLetters = r.store }

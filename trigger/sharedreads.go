@@ -11,7 +11,7 @@ import (
 type commonPages struct {
 	container *cosmos.Container
 	mode      cosmos.Mode
-	size      int
+	size      int // 0 if pages grow
 }
 
 // shareReads lets functions that are about to run share their reads, if they read the
@@ -19,7 +19,7 @@ type commonPages struct {
 func (h *Host) shareReads(runners []*functionRunner, draining bool) (end func()) {
 	alike := map[commonPages][]*functionRunner{}
 	for _, r := range runners {
-		pages := commonPages{r.function.Container, r.function.ChangeFeedMode, r.function.MaxItemsPerInvocation}
+		pages := commonPages{r.function.Container, r.function.ChangeFeedMode, r.function.PageItems}
 		alike[pages] = append(alike[pages], r)
 	}
 	var all []*feed.SharedReads

@@ -48,6 +48,7 @@ type leaseStatus struct {
 	Attempts    int        `json:"attempts,omitempty"`
 	Next        int64      `json:"next,omitempty"`
 	Text        string     `json:"text,omitempty"`       // at most lease.MaxText bytes
+	Told        bool       `json:"told,omitempty"`       // an owner has reported the stall: its recovery is news
 	Checkpoint  int64      `json:"checkpoint,omitempty"` // when the position last moved
 	DeadLetters int        `json:"deadLetters,omitempty"`
 }

@@ -43,15 +43,13 @@ func (s *rangeStats) setProblem(lane int, kind stall.Kind, err error) bool {
 // setStall records a stall, and reports whether it is news. A stall of one kind lasts
 // since its first failure, also if that was an earlier owner's.
 func (s *rangeStats) setStall(lane int, cause stall.Stall) (news bool) {
-	cause.Since = s.serviceNow()
+	now := s.serviceNow()
 	s.mu.Lock()
 	previous, wasStalled := s.laneStalls[lane]
 	next := laneStall{Stall: cause, began: time.Now(), failures: 1}
-	switch {
-	case wasStalled && previous.Kind == cause.Kind:
+	next.Since = s.stalledSince(cause.Kind, now)
+	if wasStalled && previous.Kind == cause.Kind {
 		next.Since, next.began = previous.Since, previous.began
-	case cause.Kind == s.inherited.Kind && s.inherited.Since.Before(cause.Since):
-		next.Since = s.inherited.Since
 	}
 	if wasStalled && previous.Text == cause.Text {
 		next.failures, next.logged = previous.failures+1, previous.logged
@@ -59,10 +57,34 @@ func (s *rangeStats) setStall(lane int, cause stall.Stall) (news bool) {
 	s.laneStalls[lane] = next
 	s.arm(s.stallAfter)
 	s.mu.Unlock()
-	if next.failures >= equalFailures {
+	if next.failures >= equalFailures || now.Sub(next.Since) >= s.stallAfter { // this owner may not live long enough for the watch
 		s.reportStall()
 	}
 	return !wasStalled || previous.Text != cause.Text
+}
+
+// stalledSince returns the start of a stall that begins to show now: that of the last owner, if
+// the range has made no progress since and the reason is the same. mu is held.
+func (s *rangeStats) stalledSince(kind stall.Kind, now time.Time) time.Time {
+	if kind == s.inherited.Kind && s.inherited.Since.Before(now) {
+		return s.inherited.Since
+	}
+	return now
+}
+
+// isOver reports whether a page ends a stall of the last owner: the feed works, or the range has
+// no work left.
+func isOver(kind stall.Kind, isIdle bool) bool {
+	return isIdle || kind == stall.FeedFails || kind == stall.FeedThrottled
+}
+
+// endInherited ends a stall of the last owner that is of one kind.
+func (s *rangeStats) endInherited(kind stall.Kind) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.inherited.Kind == kind {
+		s.inherited = stall.Stall{}
+	}
 }
 
 // clearStall says that a lane, the reader or the lease's writer works again.

@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -91,7 +92,11 @@ func newRangeStats(l *lease.Lease, f *Function, serviceNow func() time.Time) *ra
 	if f.Rate+f.ReadRequestUnits > 0 {
 		s.limitWaits = make([]limitWait, 1+f.Lanes)
 	}
-	s.inherited, _ = inheritedStatus.stall()
+	if cause, ok := inheritedStatus.stall(); ok && !cause.Kind.IsLimit() {
+		if s.inherited = cause; inheritedStatus.Told {
+			s.reportedStall = &cause
+		}
+	}
 	s.deadLetters = inheritedStatus.DeadLetters
 	s.movedAt.Store(inheritedStatus.Checkpoint)
 	return s
@@ -125,9 +130,13 @@ func (s *rangeStats) currentStatus() RangeStatus {
 	return status
 }
 
-// allStalls returns the current stalls, and the waits for limits of the function. mu is held.
+// allStalls returns the current stalls, or that of the last owner until the range has shown
+// whether it makes progress here, and the waits for limits of the function. mu is held.
 func (s *rangeStats) allStalls(now time.Time) []stall.Stall {
 	stalls := s.currentStalls(now)
+	if len(stalls) == 0 && s.inherited.Kind != "" {
+		stalls = append(stalls, s.inherited)
+	}
 	for _, w := range s.limitWaits {
 		if w.isCurrent() && time.Since(w.began) >= limitPause {
 			stalls = append(stalls, w.Stall)
@@ -142,12 +151,26 @@ func (s *rangeStats) property() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := leaseStatus{Checkpoint: s.movedAt.Load(), DeadLetters: s.deadLetters + s.rangeStatus.DeadLetters}
-	cause, ok := longestStall(s.allStalls(now))
-	if ok {
+	if cause, ok := longestStall(s.allStalls(now)); ok {
+		p.Told = s.reportedStall != nil
 		p.Kind, p.Since, p.Text = cause.Kind, unixSeconds(cause.Since), cause.Text
 		p.Attempt, p.Attempts, p.Next = cause.Attempt, cause.Attempts, unixSeconds(cause.Next)
 	}
 	return p.encode()
+}
+
+// lastStall returns why the range has made no progress here when its worker ended with an error
+// that is not in order.
+func (s *rangeStats) lastStall(err error) stall.Stall {
+	now := s.serviceNow()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	cause, ok := longestStall(s.currentStalls(now))
+	if !ok {
+		cause = stall.Stall{Kind: stall.RangeWaits, Since: now}
+	}
+	cause.Text = cmp.Or(cause.Text, err.Error())
+	return cause
 }
 
 // positionMoved notes that the acknowledged position has moved.
@@ -156,10 +179,15 @@ func (s *rangeStats) positionMoved() { s.movedAt.Store(s.serviceNow().Unix()) }
 // countPage counts a page: the feed works. It reports whether the range has caught up
 // for the first time since its acquisition.
 func (s *rangeStats) countPage(p *cosmos.Page) (caughtUp bool) {
+	isBusy := s.pending() > 0
 	s.mu.Lock()
+	isIdle := p.NotModified && s.isCaughtUp && !isBusy // for a while: changes that were read are pending by now
 	s.rangeStatus.Continuation = p.Continuation
 	s.newestLSN, s.isCaughtUp = p.SessionLSN, p.NotModified
 	delete(s.laneStalls, delivery.AllLanes)
+	if isOver(s.inherited.Kind, isIdle) {
+		s.inherited = stall.Stall{}
+	}
 	if p.NotModified && s.rangeStatus.CaughtUp.IsZero() {
 		s.rangeStatus.CaughtUp, caughtUp = time.Now(), true
 	}
@@ -168,15 +196,17 @@ func (s *rangeStats) countPage(p *cosmos.Page) (caughtUp bool) {
 	return caughtUp
 }
 
-// callBegins notes that a lane's handler call begins.
+// callBegins notes that a lane's handler call begins. If the call of the last owner did not
+// return, the range has made no progress since that one began.
 func (s *rangeStats) callBegins(lane int) {
+	now := s.serviceNow()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.runningCalls[lane] = time.Now()
+	s.runningCalls[lane] = time.Now().Add(-now.Sub(s.stalledSince(runningKind(lane), now)))
 	s.arm(s.stallAfter)
 }
 
-// callEnds notes that a lane's handler call has returned or was left behind.
+// callEnds notes that a lane's handler call has returned, or was left behind as the host stops.
 func (s *rangeStats) callEnds(lane int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -256,6 +286,7 @@ func (s *rangeStats) countFiltered(changes int) {
 // leaseWritten is told the result of each attempt to write the lease.
 func (s *rangeStats) leaseWritten(err error) {
 	if err == nil {
+		s.endInherited(stall.LeaseFails)
 		s.clearStall(leaseLane)
 		return
 	}

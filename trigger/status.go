@@ -122,7 +122,7 @@ func (r *functionRunner) functionStatus() FunctionStatus {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := FunctionStatus{Name: r.function.Name, Ranges: []RangeStatus{}, Leases: r.leaseCounts()}
-	if problem := cmp.Or(r.refusalError(), r.functionProblem); problem != nil {
+	if problem := cmp.Or(r.refusalError(), r.functionProblem, r.waitError()); problem != nil {
 		s.Problem = problem.Error()
 	}
 	for _, stats := range r.rangeStats {
@@ -141,10 +141,10 @@ func (r *functionRunner) functionStatus() FunctionStatus {
 	for token, c := range r.coolingRanges {
 		_, paused := r.pausedRanges[token]
 		_, unreadable := r.unreadable[token]
-		if paused || unreadable || r.rangeStats[token] != nil || c.hasEnded() {
+		if paused || unreadable || r.rangeStats[token] != nil || c.isTaken || c.hasEnded() && !r.freeRanges[token] {
 			continue
 		}
-		s.Ranges = append(s.Ranges, RangeStatus{Range: token, Cooldown: true, Problem: c.err.Error()})
+		s.Ranges = append(s.Ranges, RangeStatus{Range: token, Cooldown: true, Stalls: []stall.Stall{c.cause}, Problem: c.cause.Describe(r.leases.Now())})
 	}
 	// slices.SortFunc would be compiled for this type: 20 kB of every app.
 	sort.Slice(s.Ranges, func(i, j int) bool { return lease.CompareTokens(s.Ranges[i].Range, s.Ranges[j].Range) < 0 })

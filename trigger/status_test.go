@@ -19,7 +19,7 @@ func TestStatusShowsWhyRangeWaits(t *testing.T) {
 				return Skip(errPoison)
 			}
 			return record(ctx, b)
-		}, func(f *Function, _ *Options) { f.Lanes, f.BatchItems = 8, 1 })
+		}, func(f *Function, _ *Options) { f.Lanes, f.MaxItemsPerInvocation = 8, 1 })
 		stop := w.startHost(h)
 		time.Sleep(time.Minute)
 		w.writeMany("doc", 1)

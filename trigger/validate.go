@@ -93,7 +93,6 @@ func (f Function) WithDefaults() Function {
 	f.LeasePrefix = cmp.Or(f.LeasePrefix, f.Name)
 	f.MaxItemsPerInvocation = cmp.Or(f.MaxItemsPerInvocation, 100)
 	f.HandlerTimeout = cmp.Or(f.HandlerTimeout, 5*time.Minute)
-	f.BatchItems = cmp.Or(f.BatchItems, f.MaxItemsPerInvocation)
 	f.BatchBytes = cmp.Or(f.BatchBytes, 4<<20)
 	f.Lanes = cmp.Or(f.Lanes, 1)
 	f.MaxAhead = cmp.Or(f.MaxAhead, 1000)
@@ -147,7 +146,6 @@ func (f Function) validateSource(p *problems) {
 	if f.Handler == nil {
 		p.add("Handler", nil, "set the handler")
 	}
-	refuseNegative(p, positive, field[int]{"MaxItemsPerInvocation", f.MaxItemsPerInvocation})
 	refuseNegative(p, positive, field[time.Duration]{"FeedPollDelay", f.FeedPollDelay}, field[time.Duration]{"FeedPollMin", f.FeedPollMin})
 	if f.FeedPollDelay > 0 && f.FeedPollMin > f.FeedPollDelay {
 		p.add("FeedPollMin", f.FeedPollMin, "must not be more than FeedPollDelay=%v", f.FeedPollDelay)
@@ -188,7 +186,7 @@ func (f Function) validateLimits(p *problems) {
 
 // validateDelivery checks batches, lanes, retries and checkpoints.
 func (f Function) validateDelivery(p *problems) {
-	refuseNegative(p, positive, field[int]{"BatchItems", f.BatchItems}, field[int]{"BatchBytes", f.BatchBytes}, field[int]{"Lanes", f.Lanes},
+	refuseNegative(p, positive, field[int]{"MaxItemsPerInvocation", f.MaxItemsPerInvocation}, field[int]{"PageItems", f.PageItems}, field[int]{"BatchBytes", f.BatchBytes}, field[int]{"Lanes", f.Lanes},
 		field[int]{"MaxAhead", f.MaxAhead})
 	refuseNegative(p, positive, field[time.Duration]{"HandlerTimeout", f.HandlerTimeout},
 		field[time.Duration]{"RetryMin", f.RetryMin}, field[time.Duration]{"RetryMax", f.RetryMax})

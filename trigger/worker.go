@@ -69,7 +69,7 @@ type rangeWorker struct {
 func (r *functionRunner) newWorker(held *lease.Held, stop *stopBudget) *rangeWorker {
 	l := held.Lease()
 	w := &rangeWorker{
-		host: r.host, function: &r.function, passes: r.passes, leases: r.leases, feedSource: r.feedSource, held: held,
+		host: r.host, function: &r.function, passes: r.passes, leases: r.leases, feedSource: r.sourceOf(l), held: held,
 		feedOrigin:  &changeOrigin{keyPaths: r.leases.Monitored().PartitionKey.Paths},
 		callTimeout: r.function.HandlerTimeout, stop: stop, rateLimit: r.rateLimit, readLimit: r.readLimit,
 		log: r.log.With(slog.String("range", l.Token()), slog.Int64("epoch", held.Epoch())), emitEvent: r.emitEvent,
@@ -113,7 +113,7 @@ func (w *rangeWorker) deliveryConfig() delivery.Config {
 			HungAfter: w.host.options.StuckGrace, JitterKey: w.jitterKey(),
 		},
 		BatchPolicy: delivery.BatchPolicy(f.BatchPolicy), Checkpoint: delivery.Checkpoint(f.Checkpoint), Passes: w.passes, FirstOrder: l.Epoch() << ordersOfEpoch,
-		MergedRange: l.ByKeys(), Continuation: l.Continuation(), PageItems: savedPageItems(l), ReadAhead: parseReadAhead(l.Property(readAheadProperty), l.Token(), l.Epoch(), l.Continuation()), SavedRetries: l.Property(lease.RetriesProperty),
+		MergedRange: l.ByKeys(), Continuation: l.Continuation(), FirstItems: savedPageItems(l), ReadAhead: parseReadAhead(l.Property(readAheadProperty), l.Token(), l.Epoch(), l.Continuation()), SavedRetries: l.Property(lease.RetriesProperty),
 		Finished: f.finishedBinding(l, l.Epoch()), SavedFinished: l.Property(finished.Property),
 		LeavesRetention: w.leavesRetention, Announce: l.UncleanExits() > 0, SuspectSlot: w.host.suspectSlot, KeyPaths: w.leases.Monitored().PartitionKey.Paths,
 	}

@@ -16,6 +16,8 @@ func startLeaderboard(s *stage) (*part, error) {
 	boards := leaderboard.New(s.redisClient(), "leaderboard:")
 	return &part{
 		settings: map[string]string{"HALLEY_LEADERBOARD_REDIS_URL": url},
+		read:     readBoard(s.redisClient(), "leaderboard:"+walkGame),
+		scores:   true,
 		compare: func(ctx context.Context, written []document) (string, error) {
 			best := bestScores(written)
 			for name, players := range best {

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -21,25 +24,65 @@ func TestPagesNameSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	entries := []handlers.Entry{handlers.New("search", "", opensearch.Open)}
+	entries := []handlers.Entry{handlers.New("search", "", opensearch.Open)} // as its page calls it
 	for _, r := range rows() {
 		entries = append(entries, r.entry)
 	}
-	pages, err := filepath.Glob("../../docs/handlers/*.md")
-	if err != nil || len(pages) == 0 {
-		t.Fatal(pages, err)
-	}
-	for _, page := range pages {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, match := range regexp.MustCompile(`\b(HALLEY_[A-Z_]+[A-Z])\b`).FindAllStringSubmatch(string(text), -1) {
+	for page, text := range pagesOfHandlers(t) {
+		for _, match := range regexp.MustCompile(`\b(HALLEY_[A-Z_]+[A-Z])\b`).FindAllStringSubmatch(text, -1) {
 			if name := match[1]; !strings.HasPrefix(name, "HALLEY_TEST_") && !isSetting(t, entries, string(general), name) {
 				t.Errorf("%s names %s, which is not a setting", page, name)
 			}
 		}
 	}
+}
+
+// Each page of a handler, and the documentation of its package, says what becomes of a
+// delete and of an expiry, and the page in which mode.
+func TestPagesSayWhatDeletesDo(t *testing.T) {
+	for page, text := range pagesOfHandlers(t) {
+		_, section, _ := strings.Cut(text, "\n## Deletes\n")
+		section, _, _ = strings.Cut(section, "\n## ")
+		if !strings.Contains(section, "expir") || !regexp.MustCompile("(?i)all-versions mode|both modes").MatchString(section) {
+			t.Errorf("%s: the section Deletes does not say what a delete and an expiry do in all-versions mode", page)
+		}
+	}
+	for _, r := range rows() {
+		name := strings.TrimPrefix(reflect.TypeOf(r.entry.Settings()).Elem().PkgPath(), "halley/")
+		documentation := ""
+		files, err := filepath.Glob("../../" + name + "/*.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.PackageClauseOnly|parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			documentation += parsed.Doc.Text()
+		}
+		if !strings.Contains(documentation, "elete") || !strings.Contains(documentation, "expir") {
+			t.Errorf("the documentation of package %s does not say what a delete and an expiry do", name)
+		}
+	}
+}
+
+// pagesOfHandlers returns the pages of all handlers, by their paths.
+func pagesOfHandlers(t *testing.T) map[string]string {
+	t.Helper()
+	paths, err := filepath.Glob("../../docs/handlers/*.md")
+	if err != nil || len(paths) == 0 {
+		t.Fatal(paths, err)
+	}
+	pages := map[string]string{}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages[path] = string(text)
+	}
+	return pages
 }
 
 // isSetting reports whether a name is a general setting, or one for a single function,

@@ -69,6 +69,8 @@ func startPush(s *stage) (*part, error) {
 				return push.NewSubscription(player, device.Endpoint, push.Keys{P256dh: device.P256dh, Auth: device.Auth}), err
 			})
 		},
+		read:   readBoard(client, "push:{"+walkGame+"}:best"),
+		scores: true,
 		compare: func(ctx context.Context, written []document) (string, error) {
 			return compareBoards(ctx, client, "push:", written, received.Load(), "push service")
 		},
@@ -101,6 +103,8 @@ func startFCM(s *stage) (*part, error) {
 				return push.NewTokenSubscription(player, service.Register()), nil
 			})
 		},
+		read:   readBoard(client, "fcm:{"+walkGame+"}:best"),
+		scores: true,
 		compare: func(ctx context.Context, written []document) (string, error) {
 			return compareBoards(ctx, client, "fcm:", written, int64(len(service.Received())), "stub of FCM")
 		},
@@ -125,6 +129,8 @@ func startMQTT(s *stage) (*part, error) {
 	client := s.redisClient()
 	return &part{
 		settings: map[string]string{"HALLEY_MQTT_REDIS_URL": url, "HALLEY_MQTT_URL": "mqtt://" + listener.Address()},
+		read:     readBoard(client, "mqtt:{"+walkGame+"}:best"),
+		scores:   true,
 		compare: func(ctx context.Context, written []document) (string, error) {
 			return compareBoards(ctx, client, "mqtt:", written, int64(len(broker.Topics.Messages("players/#"))), "retained topics of the broker")
 		},
@@ -158,6 +164,18 @@ func subscribeAll(ctx context.Context, run *app.DevRun, handler string, subscrib
 		}
 	}
 	return nil
+}
+
+// readBoard reads the best score of each player from a sorted set.
+func readBoard(client *goredis.Client, key string) func(ctx context.Context) (versions, error) {
+	return func(ctx context.Context) (versions, error) {
+		standings, err := client.ZRangeWithScores(ctx, key, 0, -1).Result()
+		best := versions{}
+		for _, z := range standings {
+			best[fmt.Sprint(z.Member)] = int(z.Score)
+		}
+		return best, err
+	}
 }
 
 // compareBoards compares the boards of a channel, and looks for notifications that are

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"halley/handlers/loopback"
+	"maps"
 	"net/http"
 	"sync"
+
+	"halley/handlers/loopback"
 )
 
 // function is a function behind HTTP that keeps the last version of each document. One
@@ -29,6 +31,11 @@ func startRemote(s *stage) (*part, error) {
 	s.onClose(server.Close)
 	return &part{
 		settings: map[string]string{"HALLEY_REMOTE_URL": server.Origin() + "/changes"},
+		read: func(context.Context) (versions, error) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return maps.Clone(f.versions), nil
+		},
 		compare: func(_ context.Context, written []document) (string, error) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -41,9 +48,9 @@ func (f *function) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var request struct {
 		Call, Epoch int64
 		Changes     []struct {
-			ID       string
-			LSN      int64
-			Document struct{ Version int }
+			ID, Operation string
+			LSN           int64
+			Document      struct{ Version int }
 		}
 	}
 	if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
@@ -59,6 +66,9 @@ func (f *function) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		f.positions[c.ID] = position{request.Epoch, c.LSN}
 		f.versions[c.ID] = c.Document.Version
+		if c.Operation == "delete" || c.Operation == "expire" {
+			delete(f.versions, c.ID)
+		}
 	}
 	w.WriteHeader(http.StatusNoContent)
 }

@@ -18,6 +18,16 @@ func startSearch(s *stage) (*part, error) {
 	s.onClose(func() error { return os.RemoveAll(directory) })
 	return &part{
 		settings: map[string]string{"HALLEY_SEARCH_DIRECTORY": directory + "/index"},
+		read: func(ctx context.Context) (found versions, err error) {
+			index := bleve.New(directory+"/index", nil)
+			defer func() { err = errors.Join(err, index.Close()) }()
+			hits, err := index.Search(ctx, "*", 1000)
+			found = versions{}
+			for _, h := range hits {
+				err = errors.Join(err, found.add(h.Document))
+			}
+			return found, err
+		},
 		compare: func(ctx context.Context, written []document) (text string, err error) {
 			index := bleve.New(directory+"/index", nil)
 			defer func() { err = errors.Join(err, index.Close()) }()

@@ -24,11 +24,7 @@ func cleanEnv(t *testing.T) {
 // Each handler alone ends with a verdict that its sink holds what was written, while a
 // range splits and two hosts share the work.
 func TestEachHandler(t *testing.T) {
-	servers := map[string]string{}
-	for setting, variable := range testServers {
-		servers[setting] = os.Getenv(variable)
-	}
-	cleanEnv(t)
+	servers := serversOfTests(t)
 	for _, r := range rows() {
 		t.Run(r.entry.Name, func(t *testing.T) {
 			switch {
@@ -50,6 +46,18 @@ func TestEachHandler(t *testing.T) {
 // testServers are the variables with the servers of tests, by the setting that they fill.
 var testServers = map[string]string{
 	"HALLEY_VIEW_POSTGRES_URL": "HALLEY_TEST_POSTGRES_URL",
+}
+
+// serversOfTests returns the servers of tests by the settings that they fill, and removes the
+// settings of the environment.
+func serversOfTests(t *testing.T) map[string]string {
+	t.Helper()
+	servers := map[string]string{}
+	for setting, variable := range testServers {
+		servers[setting] = os.Getenv(variable)
+	}
+	cleanEnv(t)
+	return servers
 }
 
 func run(t *testing.T, want int, args ...string) string {

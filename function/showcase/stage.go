@@ -25,9 +25,10 @@ import (
 
 // row is one handler of the showcase.
 type row struct {
-	entry handlers.Entry
-	needs string                      // setting that names a real server; "" if the part runs in this process
-	start func(*stage) (*part, error) // starts the part
+	entry   handlers.Entry
+	needs   string                      // setting that names a real server; "" if the part runs in this process
+	start   func(*stage) (*part, error) // starts the part
+	refuses []string                    // changes of the walk that are dead-lettered, as the handler's page says
 }
 
 // part is the server that a handler writes to.
@@ -36,6 +37,12 @@ type part struct {
 
 	// prepare, if not nil, creates what must exist before the handlers are opened.
 	prepare func(ctx context.Context, run *app.DevRun) error
+
+	// read returns the versions of the documents that the sink has, by id; those of other
+	// shapes have version 0. A sink that keeps the best score of each player has scores, by
+	// player, instead.
+	read   func(ctx context.Context) (versions, error)
+	scores bool
 
 	// compare compares the sink with the documents of the account after the run, and
 	// returns a sentence that says what is equal.

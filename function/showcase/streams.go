@@ -20,6 +20,8 @@ import (
 const (
 	subject   = "halley." + database + "." + results
 	startTime = 10 * time.Second // for a server
+
+	topicPartitions = 4
 )
 
 // startNATS starts a NATS server with JetStream, whose stream keeps all messages.
@@ -57,34 +59,50 @@ func startNATS(s *stage) (*part, error) {
 			_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "RESULTS", Subjects: []string{subject}})
 			return err
 		},
+		read: func(ctx context.Context) (versions, error) {
+			log, _, err := readStream(ctx, js)
+			if err != nil {
+				return nil, err
+			}
+			return log.versions, nil
+		},
 		compare: func(ctx context.Context, written []document) (string, error) { return compareStream(ctx, js, written) },
 	}, nil
 }
 
-func compareStream(ctx context.Context, js jetstream.JetStream, written []document) (string, error) {
+// readStream reads all messages of the stream.
+func readStream(ctx context.Context, js jetstream.JetStream) (log *newest, messages uint64, err error) {
 	stream, err := js.Stream(ctx, "RESULTS")
 	if err != nil {
-		return "", err
+		return nil, 0, err
 	}
 	info, err := stream.Info(ctx)
 	if err != nil {
-		return "", err
+		return nil, 0, err
 	}
 	consumer, err := js.OrderedConsumer(ctx, "RESULTS", jetstream.OrderedConsumerConfig{})
 	if err != nil {
-		return "", err
+		return nil, 0, err
 	}
-	log := newNewest()
+	log = newNewest()
 	for range info.State.Msgs {
 		message, err := consumer.Next()
 		if err != nil {
-			return "", err
+			return nil, 0, err
 		}
 		if err := log.add(message.Data()); err != nil {
-			return "", err
+			return nil, 0, err
 		}
 	}
-	return fmt.Sprintf("%d messages in the JetStream stream RESULTS end with the last version of all %d documents, %d were repeated", info.State.Msgs, len(written), log.repeated), log.versions.equal(written)
+	return log, info.State.Msgs, nil
+}
+
+func compareStream(ctx context.Context, js jetstream.JetStream, written []document) (string, error) {
+	log, messages, err := readStream(ctx, js)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d messages in the JetStream stream RESULTS end with the last version of all %d documents, %d were repeated", messages, len(written), log.repeated), log.versions.equal(written)
 }
 
 // startKafka starts an embedded Kafka broker with a topic of four partitions, unless the
@@ -93,7 +111,7 @@ func startKafka(s *stage) (*part, error) {
 	settings := map[string]string{"HALLEY_KAFKA_TOPIC": subject}
 	brokers := os.Getenv("HALLEY_KAFKA_BROKERS")
 	if brokers == "" {
-		cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, subject))
+		cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(topicPartitions, subject))
 		if err != nil {
 			return nil, err
 		}
@@ -103,6 +121,7 @@ func startKafka(s *stage) (*part, error) {
 	}
 	return &part{
 		settings: settings,
+		read:     func(ctx context.Context) (versions, error) { return readTopic(ctx, strings.Split(brokers, ",")) },
 		compare: func(ctx context.Context, written []document) (string, error) {
 			return compareTopic(ctx, strings.Split(brokers, ","), written)
 		},
@@ -143,4 +162,35 @@ func compareTopic(ctx context.Context, brokers []string, written []document) (st
 			return fmt.Sprintf("%d messages in the Kafka topic %s end with the last version of all %d documents, %d were repeated", messages, subject, len(written), log.repeated), err
 		}
 	}
+}
+
+// readTopic reads the embedded broker's topic to its end, which a record without a value
+// marks in each partition.
+func readTopic(ctx context.Context, brokers []string) (versions, error) {
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumeTopics(subject), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	for partition := range int32(topicPartitions) {
+		if err := client.ProduceSync(ctx, &kgo.Record{Topic: subject, Partition: partition}).FirstErr(); err != nil {
+			return nil, err
+		}
+	}
+	log := newNewest()
+	for ends := 0; ends < topicPartitions; {
+		fetched := client.PollFetches(ctx)
+		if err := fetched.Err0(); err != nil {
+			return nil, err
+		}
+		for record := range fetched.RecordsAll() {
+			if record.Value == nil {
+				ends++
+			} else if err := log.add(record.Value); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return log.versions, nil
 }

@@ -52,13 +52,11 @@ func newNewest() *newest {
 // add adds a message with the envelope of package stream.
 func (n *newest) add(value []byte) error {
 	var e struct {
-		After struct {
-			ID      string
-			Version int
-		}
+		Op     string
+		After  struct{ Version int }
 		Source struct {
-			ID         string
-			Epoch, LSN int64
+			ID, Document string
+			Epoch, LSN   int64
 		}
 	}
 	if err := json.Unmarshal(value, &e); err != nil {
@@ -69,11 +67,14 @@ func (n *newest) add(value []byte) error {
 		return nil
 	}
 	n.seen[e.Source.ID] = true
-	last := n.positions[e.After.ID]
+	last := n.positions[e.Source.Document]
 	if e.Source.Epoch < last.epoch || e.Source.Epoch == last.epoch && e.Source.LSN < last.lsn {
 		return nil
 	}
-	n.positions[e.After.ID] = position{e.Source.Epoch, e.Source.LSN}
-	n.versions[e.After.ID] = e.After.Version
+	n.positions[e.Source.Document] = position{e.Source.Epoch, e.Source.LSN}
+	n.versions[e.Source.Document] = e.After.Version
+	if e.Op == "d" {
+		delete(n.versions, e.Source.Document)
+	}
 	return nil
 }

@@ -27,6 +27,13 @@ func startView(*stage) (*part, error) {
 				return err
 			})
 		},
+		read: func(ctx context.Context) (found versions, err error) {
+			err = query(ctx, url, func(c *pgx.Conn) error {
+				found, err = readView(ctx, c)
+				return err
+			})
+			return found, err
+		},
 		compare: func(ctx context.Context, written []document) (text string, err error) {
 			err = query(ctx, url, func(c *pgx.Conn) error {
 				text, err = compareView(ctx, c, written)
@@ -52,15 +59,21 @@ type total struct {
 	score     float64
 }
 
-func compareView(ctx context.Context, c *pgx.Conn, written []document) (string, error) {
-	rows, err := c.Query(ctx, "SELECT id, version FROM "+viewTable)
+func readView(ctx context.Context, c *pgx.Conn) (versions, error) {
+	rows, err := c.Query(ctx, "SELECT id, coalesce(version, 0) FROM "+viewTable)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	found := versions{}
 	var id string
 	var version int
-	if _, err := pgx.ForEachRow(rows, []any{&id, &version}, func() error { found[id] = version; return nil }); err != nil {
+	_, err = pgx.ForEachRow(rows, []any{&id, &version}, func() error { found[id] = version; return nil })
+	return found, err
+}
+
+func compareView(ctx context.Context, c *pgx.Conn, written []document) (string, error) {
+	found, err := readView(ctx, c)
+	if err != nil {
 		return "", err
 	}
 	if err := found.equal(written); err != nil {
@@ -70,7 +83,7 @@ func compareView(ctx context.Context, c *pgx.Conn, written []document) (string, 
 	for _, d := range written {
 		want[d.Game] = total{want[d.Game].documents + 1, want[d.Game].score + d.Score}
 	}
-	rows, err = c.Query(ctx, "SELECT game, documents, sum_score::float8 FROM "+viewTable+"_totals WHERE documents > 0")
+	rows, err := c.Query(ctx, "SELECT game, documents, sum_score::float8 FROM "+viewTable+"_totals WHERE documents > 0")
 	if err != nil {
 		return "", err
 	}

@@ -22,6 +22,18 @@ func startWebhook(s *stage) (*part, error) {
 			"HALLEY_WEBHOOK_URL": r.URL(), "HALLEY_WEBHOOK_SECRETS": webhookSecret,
 			"HALLEY_WEBHOOK_ALLOW_PRIVATE_ENDPOINT": "true", "HALLEY_WEBHOOK_EVENT": "result",
 		},
+		read: func(context.Context) (versions, error) {
+			posted := versions{}
+			for _, m := range r.Newest() {
+				if m.Type == "result.deleted" || m.Type == "result.expired" {
+					continue
+				}
+				if err := posted.add(m.Data.Document); err != nil {
+					return nil, err
+				}
+			}
+			return posted, nil
+		},
 		compare: func(_ context.Context, written []document) (string, error) {
 			newest := r.Newest()
 			for _, d := range written {

@@ -47,7 +47,7 @@ func TestOtherReadersReadWhole(t *testing.T) {
 				setAll(t, settings)
 				t.Setenv("HALLEY_ARCHIVE_FORMAT", string(format))
 				t.Setenv("HALLEY_ARCHIVE_COLUMNS", "total:double=/order/total,rank:long=/rank,paid:boolean=/paid,due:timestamp=/due,name:string=/name")
-				w := triggertest.NewWorld(t, &triggertest.Options{PartitionKey: "/customer", Ranges: 3, Function: trigger.Function{FeedSource: trigger.FeedSource{ChangeFeedMode: cosmos.ModeAllVersions}, BatchPolicy: trigger.BatchPolicy{MaxItemsPerInvocation: 20}}})
+				w := triggertest.NewWorld(t, &triggertest.Options{PartitionKey: "/customer", Ranges: 3, Function: trigger.Function{FeedSource: trigger.FeedSource{ChangeFeedMode: cosmos.ModeAllVersions}, BatchPolicy: trigger.BatchPolicy{MaxItemsPerInvocation: 20, PageItems: 20}}})
 				want := archiveStory(t, w)
 				directory := copyOf(t, store)
 				out, err := exec.Command(interpreter, "testdata/readback.py", directory, string(format)).Output()

@@ -27,8 +27,8 @@
 //
 // Latest-version mode shows no deletes. A soft-deleted document is copied with its mark
 // and its ttl. To copy deletes, run a second function with the same target in
-// all-versions mode, and start it first: positions are the same in both modes. A delete,
-// also by time to live, buries the copy. A tombstone lasts TOMBSTONE_TTL, if the time to
+// all-versions mode, and start it first: positions are the same in both modes. A delete
+// and an expiry bury the copy. A tombstone lasts TOMBSTONE_TTL, if the time to
 // live of the target is on (defaultTtl -1 suffices), and otherwise for ever. It must last
 // longer than a paused host may still write. A transform that returns nil leaves a
 // document out, which is the same as a delete.

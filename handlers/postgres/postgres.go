@@ -73,15 +73,18 @@ WHERE p.revision = excluded.revision - 1`,
 }
 
 // DDL is the statement that creates the table of positions if it does not exist.
-func (s *Store) DDL() string {
-	return "CREATE TABLE IF NOT EXISTS " + s.table.Sanitize() + ` (
-	document uuid PRIMARY KEY, -- hash of partition key and id
-	epoch bigint NOT NULL,
-	lsn bigint NOT NULL,
-	written bigint NOT NULL, -- by the time of the version, in seconds since 1970
-	versions text NOT NULL, -- etag of the version whose effect took place last
-	revision bigint NOT NULL -- counts the writes of this row
-)`
+func (s *Store) DDL() string { return s.Table().DDL() }
+
+// Table is the shape of the table of positions.
+func (s *Store) Table() Table {
+	return Table{Name: s.table, Columns: []Column{
+		{Name: "document", Type: "uuid", NotNull: true, Comment: "hash of partition key and id"},
+		{Name: "epoch", Type: "bigint", NotNull: true},
+		{Name: "lsn", Type: "bigint", NotNull: true},
+		{Name: "written", Type: "bigint", NotNull: true, Comment: "by the time of the version, in seconds since 1970"},
+		{Name: "versions", Type: "text", NotNull: true, Comment: "etag of the version whose effect took place last"},
+		{Name: "revision", Type: "bigint", NotNull: true, Comment: "counts the writes of this row"},
+	}}
 }
 
 // stored is a row of the table.

@@ -88,9 +88,9 @@ func (j *journal) lines() map[string][]int64 {
 // Each version takes effect exactly once, in order, whatever happens on the way.
 func TestEffectsConverge(t *testing.T) {
 	for name, function := range map[string]trigger.Function{
-		"all versions": {FeedSource: trigger.FeedSource{ChangeFeedMode: cosmos.ModeAllVersions}, BatchPolicy: trigger.BatchPolicy{MaxItemsPerInvocation: 4}},
-		"lanes":        {FeedSource: trigger.FeedSource{ChangeFeedMode: cosmos.ModeAllVersions}, BatchPolicy: trigger.BatchPolicy{MaxItemsPerInvocation: 4, Lanes: 3}},
-		"blocked keys": {FeedSource: trigger.FeedSource{ChangeFeedMode: cosmos.ModeAllVersions}, BatchPolicy: trigger.BatchPolicy{MaxItemsPerInvocation: 4}, GiveUpPolicy: trigger.GiveUpPolicy{BlockKeys: true}},
+		"all versions": {FeedSource: trigger.FeedSource{ChangeFeedMode: cosmos.ModeAllVersions}, BatchPolicy: trigger.BatchPolicy{MaxItemsPerInvocation: 4, PageItems: 4}},
+		"lanes":        {FeedSource: trigger.FeedSource{ChangeFeedMode: cosmos.ModeAllVersions}, BatchPolicy: trigger.BatchPolicy{MaxItemsPerInvocation: 4, PageItems: 4, Lanes: 3}},
+		"blocked keys": {FeedSource: trigger.FeedSource{ChangeFeedMode: cosmos.ModeAllVersions}, BatchPolicy: trigger.BatchPolicy{MaxItemsPerInvocation: 4, PageItems: 4}, GiveUpPolicy: trigger.GiveUpPolicy{BlockKeys: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			triggertest.Converges(t, triggertest.Scenario{
@@ -133,7 +133,7 @@ func (j *journal) requireLines(want string) {
 // also if the batch ends between them and another owner gets all of them again.
 func TestVersionsOfOneTransaction(t *testing.T) {
 	j := newJournal(t)
-	w := triggertest.NewWorld(t, &triggertest.Options{PartitionKey: "/key", Function: trigger.Function{FeedSource: trigger.FeedSource{ChangeFeedMode: cosmos.ModeAllVersions}, BatchPolicy: trigger.BatchPolicy{BatchItems: 2}}})
+	w := triggertest.NewWorld(t, &triggertest.Options{PartitionKey: "/key", Function: trigger.Function{FeedSource: trigger.FeedSource{ChangeFeedMode: cosmos.ModeAllVersions}, BatchPolicy: trigger.BatchPolicy{MaxItemsPerInvocation: 2}}})
 	host := w.Host(j.handle)
 	host.Drain() // the feed begins now
 	var tx cosmos.Transaction

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"halley/handlers"
+	"halley/handlers/game"
 	"halley/handlers/outbound"
 	"halley/handlers/redis/redisurl"
 	"halley/trigger"
-	"halley/trigger/awslambda"
 )
 
 // Errors of [Channel].Send about one device, which do not fail a call.
@@ -74,6 +74,7 @@ func FormatScore(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) 
 type Policy struct {
 	RedisURL    handlers.URL
 	KeyPrefix   string
+	Result      game.Paths
 	Top         handlers.Count
 	MaxAge      handlers.Interval
 	SendTimeout handlers.Interval
@@ -86,11 +87,7 @@ func (p Policy) Open(env handlers.Env, c Channel) (trigger.Handler, func() error
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("setting %s%w", env.Prefix, err), c.Close())
 	}
-	handle, err := awslambda.Handler(n.Handle, nil)
-	if err != nil {
-		return nil, nil, errors.Join(err, n.Close())
-	}
-	return handle, n.Close, nil
+	return n.Handle, n.Close, nil
 }
 
 func (p Policy) notifier(env handlers.Env, c Channel) (*Notifier, error) {
@@ -109,6 +106,7 @@ func (p Policy) notifier(env handlers.Env, c Channel) (*Notifier, error) {
 	env.OfferProbe(redisurl.Probe(env.Prefix, client))
 	return &Notifier{
 		boards:      &boards{redis: client, prefix: p.KeyPrefix, top: int(p.Top), keep: time.Duration(p.MaxAge)},
+		paths:       p.Result,
 		channel:     c,
 		maxAge:      time.Duration(p.MaxAge),
 		sendTimeout: time.Duration(p.SendTimeout),

@@ -9,16 +9,24 @@ import (
 
 	"halley/handlers/game"
 	"halley/trigger"
+	"halley/trigger/cosmos"
 	"halley/trigger/triggertest"
 )
 
 // The boards do not depend on redelivery, crashes, late deliveries and failures, and no
 // notification stays due. Which notifications are sent depends on the order of the
-// players' results, which is not the same in all runs.
+// players' results, which is not the same in all runs. In all-versions mode results are
+// replaced, deleted and expire as well.
 func TestBoardsConvergeAndNothingStaysDue(t *testing.T) {
+	t.Run("latest versions", func(t *testing.T) { boardsConverge(t, cosmos.ModeLatestVersion) })
+	t.Run("all versions", func(t *testing.T) { boardsConverge(t, cosmos.ModeAllVersions) })
+}
+
+func boardsConverge(t *testing.T, mode cosmos.Mode) {
 	triggertest.Converges(t, triggertest.Scenario{
 		PartitionKey: "/player",
-		WriteOnce:    true,
+		Function:     trigger.Function{FeedSource: trigger.FeedSource{ChangeFeedMode: mode}},
+		WriteOnce:    mode == cosmos.ModeLatestVersion, // otherwise versions are skipped that are a best score
 		Document: func(random *rand.Rand, id, player string) any {
 			return game.Result{ID: id, Game: "chess", Player: player, Score: float64(random.IntN(1000))}
 		},

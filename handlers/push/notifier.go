@@ -14,11 +14,13 @@ import (
 
 	"halley/handlers/game"
 	"halley/handlers/outbound"
+	"halley/trigger"
 )
 
 // Notifier is the handler. It is safe for concurrent use.
 type Notifier struct {
 	boards      *boards
+	paths       game.Paths
 	channel     Channel
 	maxAge      time.Duration
 	sendTimeout time.Duration
@@ -31,10 +33,13 @@ type Notifier struct {
 // Close closes the channel and the connections to Redis.
 func (n *Notifier) Close() error { return errors.Join(n.channel.Close(), n.boards.redis.Close()) }
 
-// Handle is a function for aws-lambda-go: its event is an array of results. It
-// records the results and sends the due notifications about their players, also
-// those of earlier calls that failed.
-func (n *Notifier) Handle(ctx context.Context, results []game.Result) error {
+// Handle is the [trigger.Handler]. It records the results of a batch and sends the due
+// notifications about their players, also those of earlier calls that failed.
+func (n *Notifier) Handle(ctx context.Context, b trigger.Batch) error {
+	results, _, err := n.paths.Results(b)
+	if err != nil {
+		return err
+	}
 	ctx, budget, cancel := n.budget(ctx)
 	defer cancel()
 	var due []overtaking

@@ -59,6 +59,13 @@
 // of it is left, no further request is sent and the call fails. When the batch is
 // redelivered, the call continues with the devices that were not tried.
 //
+// # Deletes
+//
+// A delete and an expiry of a result change nothing, in both modes and soft deletes
+// included: a best score stays, and no notification is sent or taken back.
+//
+// # Start
+//
 // When the function starts from the beginning of a container, it fills the boards
 // without notifications, because the results are older than MAX_AGE. If the
 // handler never saw a result, it is not on the boards.
@@ -69,6 +76,7 @@ import (
 	"fmt"
 
 	"halley/handlers"
+	"halley/handlers/game"
 	"halley/handlers/outbound"
 	"halley/trigger"
 )
@@ -77,6 +85,7 @@ import (
 type Settings struct {
 	RedisURL  handlers.URL `split_words:"true" desc:"Redis with the boards and the due notifications, redis:// or rediss:// (TLS); required"`
 	KeyPrefix string       `split_words:"true" default:"push:" desc:"begins every Redis key"`
+	Result    game.Paths   `default:"game=/game, player=/player, score=/score" desc:"properties of a result, such as game=/title, player=/user/name, score=/points; those that are left out stay as they are"`
 
 	VAPIDPublicKey  PublicKey       `split_words:"true" desc:"public VAPID key that browsers subscribed with, base64url; required"`
 	VAPIDPrivateKey handlers.Secret `split_words:"true" desc:"private VAPID key of the pair, base64url; required"`
@@ -144,5 +153,5 @@ func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, fun
 	if err != nil {
 		return nil, nil, fmt.Errorf("setting %s%w", env.Prefix, err)
 	}
-	return Policy{RedisURL: s.RedisURL, KeyPrefix: s.KeyPrefix, Top: s.Top, MaxAge: s.MaxAge, SendTimeout: s.SendTimeout}.Open(env, sender)
+	return Policy{RedisURL: s.RedisURL, KeyPrefix: s.KeyPrefix, Result: s.Result, Top: s.Top, MaxAge: s.MaxAge, SendTimeout: s.SendTimeout}.Open(env, sender)
 }

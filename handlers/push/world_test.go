@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"halley/handlers"
+	"halley/handlers/game"
 	"halley/handlers/outbound"
 	"halley/handlers/push/pushservice"
 	"halley/handlers/redis/redisurl"
@@ -83,6 +84,7 @@ func settings(t testing.TB) Settings {
 	}
 	return Settings{
 		KeyPrefix:                  "push:",
+		Result:                     game.DefaultPaths(),
 		VAPIDPublicKey:             PublicKey(public),
 		VAPIDPrivateKey:            handlers.Secret(private),
 		VAPIDSubject:               "mailto:ops@example.com",

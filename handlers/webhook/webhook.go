@@ -40,6 +40,9 @@
 //   - If an answer has Retry-After, nothing is posted until then. The next call waits
 //     for that time if its deadline allows, and fails at once otherwise.
 //
+// Both pauses, after Retry-After and after 410, are kept in the memory of one process:
+// each other host posts until it gets such an answer itself, and so does a new process.
+//
 // The URL is the operator's, and only its host is called, at a public address over
 // https: see package outbound. URL and secrets are never printed.
 package webhook

@@ -1,6 +1,6 @@
 // Command structure checks the structure and the language of the code.
 //
-//	go run ./scripts/structure [-only types|names|locals|comments] [-list] [packages...]
+//	go run ./scripts/structure [-only types|names|locals|comments|arrows] [-list] [packages...]
 //
 // It exits with 1 if a check fails. The checks of types and names read the
 // non-test files of the given packages, by default the runtime; the checks of
@@ -14,6 +14,10 @@
 //
 // locals: locals, parameters and results are nouns or usual abbreviations. At most 5 of
 // 1,000 may be a function word such as of, at or rest.
+//
+// arrows: an arrow leads from a file of function/app to another one whose names it uses. At
+// most 25 may run back up, against the order of the rooms or inside a room against the best
+// order of its files.
 //
 // comments: each word that makes comments hard to read has a limit per 1,000
 // words, and conditions have to be written as "if" or "when".
@@ -42,7 +46,7 @@ func runtimePatterns(root string) []string {
 	return patterns
 }
 
-var checkNames = []string{"types", "names", "locals", "comments"}
+var checkNames = []string{"types", "names", "locals", "comments", "arrows"}
 
 // repositoryChecks are the checks of all files of the repository.
 var repositoryChecks = []struct {
@@ -51,6 +55,7 @@ var repositoryChecks = []struct {
 }{
 	{"locals", checkLocals},
 	{"comments", checkComments},
+	{"arrows", checkArrows},
 }
 
 func main() {
@@ -72,7 +77,7 @@ func main() {
 func run(dir string, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("structure", flag.ContinueOnError)
 	flags.SetOutput(out)
-	only := flags.String("only", "", "one `check`: types, names, locals or comments")
+	only := flags.String("only", "", "one `check`: types, names, locals, comments or arrows")
 	list := flags.Bool("list", false, "print the single-word names, the function words and the figures of each package")
 	if err := flags.Parse(args); err != nil {
 		return err

@@ -225,3 +225,54 @@ func TestUnknownCheckIsRefused(t *testing.T) {
 		t.Errorf("got error %v", err)
 	}
 }
+
+func TestArrowsBetweenFiles(t *testing.T) {
+	pkgs, err := loadPackages(".", []string{"./testdata/pairfiles", "./testdata/pair"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newFileGraph(pkgs)
+	if len(g.rooms) != 3 || len(g.arrows) != 2 {
+		t.Errorf("files %v, arrows %v, want 3 files, and 2 arrows of the pair in two files", g.rooms, g.arrows)
+	}
+	between, inside := g.backUp()
+	if len(between) != 0 || len(inside) != 1 {
+		t.Errorf("back up: %v between rooms, %v inside, want none and one of the pair", between, inside)
+	}
+}
+
+func TestFewestArrowsRunBackUp(t *testing.T) {
+	g := &fileGraph{rooms: map[string]string{}, arrows: map[arrow]string{}}
+	add := func(room string, arrows ...arrow) {
+		for _, a := range arrows {
+			g.arrows[a] = "Name"
+			for _, file := range []string{a.from, a.to} {
+				if g.rooms[file] == "" {
+					g.rooms[file] = room
+				}
+			}
+		}
+	}
+	// Two circles share the arrow from d to a. File z, which uses a, is in none.
+	add("internal/page", arrow{"z", "a"}, arrow{"a", "b"}, arrow{"b", "d"}, arrow{"a", "c"}, arrow{"c", "d"}, arrow{"d", "a"})
+	add("internal/text", arrow{"text", "other"})
+	add("", arrow{"a", "text"}, arrow{"text", "z"}) // down and back up
+	between, inside := g.backUp()
+	if want := []arrow{{"text", "z"}}; !slices.Equal(between, want) {
+		t.Errorf("back up between rooms: %v, want %v", between, want)
+	}
+	if want := []arrow{{"d", "a"}}; !slices.Equal(inside, want) {
+		t.Errorf("back up inside a room: %v, want %v", inside, want)
+	}
+}
+
+func TestLargeCircleCountsWhole(t *testing.T) {
+	g := &fileGraph{rooms: map[string]string{}, arrows: map[arrow]string{}}
+	for i := range largestCircle + 1 {
+		from, to := string(rune('a'+i)), string(rune('a'+(i+1)%(largestCircle+1)))
+		g.rooms[from], g.arrows[arrow{from, to}] = "internal/page", "Name"
+	}
+	if _, inside := g.backUp(); len(inside) != largestCircle+1 {
+		t.Errorf("%d arrows of a circle of %d files count", len(inside), largestCircle+1)
+	}
+}

@@ -176,19 +176,29 @@ func receiverName(f *types.Func) *types.TypeName {
 	return nil
 }
 
-// circles returns the strongly connected components with more than one type,
-// sorted by the position of their first type (Tarjan's algorithm).
+// circles returns the circles of types, sorted by the position of their first type.
 func (g *typeGraph) circles() (found [][]*types.TypeName) {
+	names := g.sorted(slices.Collect(maps.Keys(g.edges)))
+	for _, circle := range circles(names, func(name *types.TypeName) []*types.TypeName { return slices.Collect(maps.Keys(g.edges[name])) }) {
+		found = append(found, g.sorted(circle))
+	}
+	slices.SortFunc(found, func(a, b []*types.TypeName) int { return g.compare(a[0], b[0]) })
+	return found
+}
+
+// circles returns the strongly connected components with more than one node (Tarjan's
+// algorithm).
+func circles[N comparable](nodes []N, edges func(N) []N) (found [][]N) {
 	type visit struct{ index, low int }
-	visits := map[*types.TypeName]*visit{}
-	onStack := map[*types.TypeName]bool{}
-	var stack []*types.TypeName
-	var explore func(*types.TypeName) *visit
-	explore = func(from *types.TypeName) *visit {
+	visits := map[N]*visit{}
+	onStack := map[N]bool{}
+	var stack []N
+	var explore func(N) *visit
+	explore = func(from N) *visit {
 		v := &visit{len(visits), len(visits)}
 		visits[from] = v
 		stack, onStack[from] = append(stack, from), true
-		for to := range g.edges[from] {
+		for _, to := range edges(from) {
 			if visits[to] == nil {
 				v.low = min(v.low, explore(to).low)
 			} else if onStack[to] {
@@ -199,21 +209,20 @@ func (g *typeGraph) circles() (found [][]*types.TypeName) {
 			at := slices.Index(stack, from)
 			component := slices.Clone(stack[at:])
 			stack = stack[:at]
-			for _, name := range component {
-				delete(onStack, name)
+			for _, node := range component {
+				delete(onStack, node)
 			}
 			if len(component) > 1 {
-				found = append(found, g.sorted(component))
+				found = append(found, component)
 			}
 		}
 		return v
 	}
-	for _, name := range g.sorted(slices.Collect(maps.Keys(g.edges))) {
-		if visits[name] == nil {
-			explore(name)
+	for _, node := range nodes {
+		if visits[node] == nil {
+			explore(node)
 		}
 	}
-	slices.SortFunc(found, func(a, b []*types.TypeName) int { return g.compare(a[0], b[0]) })
 	return found
 }
 

@@ -9,10 +9,11 @@ import (
 
 // Entrants that have no column of their own.
 const (
-	readOnly = "read and split only"
-	reusing  = "with ReuseBuffers"
-	withTwo  = "2 functions"
-	withFour = "4 functions"
+	readOnly     = "read and split only"
+	reusing      = "with ReuseBuffers"
+	withDefaults = "with default settings"
+	withTwo      = "2 functions"
+	withFour     = "4 functions"
 )
 
 // The lengths of feeds: slow contenders read a shorter one, and the Java processor a
@@ -71,7 +72,38 @@ func (s *suite) costPerChange() (report.Section, error) {
 		}
 		section.Rows = append(section.Rows, costRows(found, targets)...)
 	}
-	return section, nil
+	row, err := s.costOfDefaults(long, changes)
+	section.Rows = append(section.Rows, row)
+	return section, err
+}
+
+// costOfDefaults compares the default settings, with which pages grow and batches have 100 changes,
+// with pages and batches of 1,000.
+func (s *suite) costOfDefaults(long *service, changes int) (report.Row, error) {
+	row := report.Row{Name: "whole runtime with default settings, × that at 1,000 per page", Cells: map[string]string{}}
+	set := func(page string) variables {
+		return variables{"MODE": "runtime", "PAGE": page, "CHANGES": strconv.Itoa(changes)}
+	}
+	found, err := s.interleave([]entrant{{colHalley, s.halley, long, set("1000")}, {withDefaults, s.halley, long, set("0")}})
+	if err != nil {
+		return row, err
+	}
+	_, large, err := long.unitsOf(set("1000"))
+	if err != nil {
+		return row, err
+	}
+	_, growing, err := long.unitsOf(set("0"))
+	if err != nil {
+		return row, err
+	}
+	times := found.of(withDefaults, "cpuPerMillion").Over(found.of(colHalley, "cpuPerMillion")).Median()
+	requests := growing.reads() / large.reads()
+	row.Cells[colHalley] = report.Number(times)
+	row.Goals = []report.Goal{
+		{Text: "≤ 1.25", Got: times, Limit: 1.25, Guard: 1.6, Obstacle: "each batch of 100 is a call of its own"},
+		{Text: "≤ 1.05 × its reads of the feed", Got: requests, Limit: 1.05, Guard: 1.1},
+	}
+	return row, nil
 }
 
 // costEntrants are the contenders that read the long feed or the short one.

@@ -158,6 +158,9 @@ func (c counts) units() (sum float64) {
 	return sum
 }
 
+// reads are the requests that read the feed.
+func (c counts) reads() float64 { return c.Requests["feed"] + c.Requests["emptyFeed"] }
+
 // variables are the settings of a contender, without BENCH_.
 type variables map[string]string
 

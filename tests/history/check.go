@@ -61,6 +61,7 @@ type Limits struct {
 	Window          int           // handled changes that may be redelivered after an orderly release
 	MaxAhead        int           // changes that an owner may read from one on that waits for a retry, if ranges have merged
 	Requests        bool          // a release saves only what requests cover, so that Window holds for owners that have flushed at their end
+	SilentRequests  bool          // handled changes may wait for a request, and the history does not tell which
 	Attempts        int           // handler calls with a change that always fails
 	AttemptsVary    bool          // a change may be given up with fewer attempts
 	LanesByID       bool          // documents of one key may be in calls at the same time

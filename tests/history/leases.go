@@ -198,7 +198,7 @@ func (c *checker) replace(e Event) {
 		l = &lease{token: e.Range}
 		c.byToken[e.lid()] = l
 	}
-	if e.Epoch < l.epoch || e.Position < l.position && !c.restores(e) {
+	if e.Epoch < l.epoch || e.Position < l.position && !c.restores(e) && !c.repeatsEpoch(e, l) {
 		rule := Monotone
 		if e.Epoch == l.epoch {
 			rule = c.forward(Monotone, e.Host, e.Range)
@@ -335,6 +335,14 @@ func (c *checker) tamperedWithin(e Event, period time.Duration) bool {
 // within one expiration, its worker ends, and it may restore the lease for another.
 func (c *checker) restores(e Event) bool {
 	return e.Owner == "" && c.tamperedWithin(e, 3*c.limits.Expiration)
+}
+
+// repeatsEpoch reports whether the position of an owner may be below that of a lease which was
+// restored from a copy. Host A acquires the lease in epoch 2. A copy of epoch 1 is restored, and
+// A acquires that in epoch 2 again, at an earlier position. Then a copy of A's first epoch 2 is
+// restored: it names the same owner and epoch, so A keeps the lease and writes its own position.
+func (c *checker) repeatsEpoch(e Event, l *lease) bool {
+	return l.tampered > 1 && l.written.IsZero() && e.Epoch == l.epoch && c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}] != nil
 }
 
 // acknowledged judges whether all changes up to a lease's position are handled.

@@ -139,6 +139,10 @@ func TestCheckOfLeasesAndCalls(t *testing.T) {
 		{"delivery after the lease ran out", begun().write(1, "a").wait(2*time.Minute).call("x", 1, Handled, 1), []Rule{Ownership}},
 		{"write by a superseded owner", begun().lease(Acquire, "y", 2, 0).lease(Renew, "x", 1, 0), []Rule{Monotone, Monotone}},
 		{"one epoch, two hosts", begun().lease(Release, "x", 1, 0).lease(Acquire, "y", 2, 0).lease(Acquire, "z", 2, 0), []Rule{Monotone, Ownership}},
+		{"a copy of an earlier acquisition with the epoch of its owner", begun().write(1, "a").call("x", 1, Handled, 1).lease(Checkpoint, "x", 1, 1).
+			tamper(Restored, 0, 0).lease(Acquire, "x", 1, 0).tamper(Restored, 1, 1).lease(Renew, "x", 1, 0), nil},
+		{"position falls after one restore", begun().write(1, "a").call("x", 1, Handled, 1).lease(Checkpoint, "x", 1, 1).
+			tamper(Restored, 1, 1).lease(Renew, "x", 1, 0), []Rule{Monotone}},
 		{"one epoch twice after a restore", begun().tamper(Restored, 0, 0).lease(Acquire, "y", 1, 0), nil},
 
 		{"handled again by the same owner", begun().write(1, "a").call("x", 1, Handled, 1).call("x", 1, Handled, 1), []Rule{Order}},

@@ -7,11 +7,12 @@ import "time"
 // then: of those handled before the write before that one, which is older than the snapshot
 // of the last, only the window is redelivered. Those that were handled later are the ones of
 // a checkpoint interval. A change that the sink of its last owner has not flushed is not saved by
-// any write of that owner.
+// any write of that owner. The rule is not judged if handled changes wait for a request that the
+// history does not tell.
 func (c *checker) repeated(e Event) {
 	t := c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}]
 	k := c.key(e.Key)
-	if t == nil || t.orderly || t.shared || t.saved.IsZero() || c.limits.Window == 0 || e.Seq < 1 || e.Seq > int64(len(k.changes)) {
+	if t == nil || t.orderly || t.shared || t.saved.IsZero() || c.limits.SilentRequests || c.limits.Window == 0 || e.Seq < 1 || e.Seq > int64(len(k.changes)) {
 		return
 	}
 	change, l := k.changes[e.Seq-1], c.byToken[e.Range]

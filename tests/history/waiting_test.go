@@ -61,6 +61,11 @@ func TestRepeatsAfterAKillAreJudged(t *testing.T) {
 			if diff := cmp.Diff(test.want, rulesOf(r)); diff != "" {
 				t.Errorf("%s%v", diff, r.Violations)
 			}
+			silent := limits
+			silent.SilentRequests = true
+			if r := silent.Check(test.s.events); len(r.Violations) > 0 {
+				t.Errorf("with requests that the history does not tell: %v", r.Violations)
+			}
 		})
 	}
 }

@@ -10,7 +10,7 @@ var answers = []mutant{
 		{"trigger/emulator/replica.go", "if f.gateway || f.status", "if f.status"},
 	}},
 	{"master-has-data-lsn", "metadata has the LSNs of the master partition", []edit{
-		{"trigger/emulator/replica.go", "lsn := a.master.Load()", "lsn := int64(1)"},
+		{"trigger/emulator/platform.go", "lsn := p.master.Load()", "lsn := int64(1)"},
 	}},
 	{"throttled-token", "a 429 has no session token", []edit{
 		{"trigger/emulator/replica.go", "if r.status != http.StatusTooManyRequests {", "if r.status != 0 {"},

@@ -13,7 +13,7 @@ var judgements = []mutant{
 		{"trigger/internal/feed/shared.go", "s.finish(answer, page, err, ctx.Err() != nil, reading.by)", "s.finish(answer, page, err, ctx.Err() != nil, reading.by)\n\t\t\tif err == nil {\n\t\t\t\tpage.Charge = 0\n\t\t\t}"},
 	}},
 	{"shared-page-of-other-keys", "a lease of a merged range gets no page with the keys of another one", []edit{
-		{"trigger/internal/feed/shared.go", "feedPart{r.ResourceID, r.Range.ID, r.Min, r.Max}", `feedPart{r.ResourceID, r.Range.ID, "", ""}`},
+		{"trigger/internal/feed/shared.go", "feedPart{r.ResourceID, r.Range.ID, r.Min, r.Max, ", `feedPart{r.ResourceID, r.Range.ID, "", "", `},
 	}},
 	{"judge-tombstone-is-a-lease", "the judge knows a restored tombstone", []edit{
 		{"tests/history/leases.go", "tombstone: e.Retired, ", ""},

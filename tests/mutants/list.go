@@ -3,7 +3,7 @@ package main
 import "slices"
 
 // all are the planted bugs, grouped by the part of the runtime.
-var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages, postponements, settings, surfaceCalls, surfaceReports, surfaceSettings, judgements, bounds, verbsOfHandlers, stores, verdicts, hosts, storeCalls, finishedLeases, sharedLSNs, keyMarks, flushCalls, waitingKeys, policies, letterQueries, leaseSources, callersErrors, handlerCallbacks, pageSearches, recordedForms, neighbours, answers, pagePositions, recreations, accountProofs)
+var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages, postponements, settings, surfaceCalls, surfaceReports, surfaceSettings, judgements, bounds, verbsOfHandlers, stores, verdicts, hosts, storeCalls, finishedLeases, sharedLSNs, keyMarks, flushCalls, waitingKeys, policies, letterQueries, leaseSources, callersErrors, handlerCallbacks, pageSearches, recordedForms, neighbours, answers, pagePositions, pageGrowth, recreations, accountProofs)
 
 var ownership = []mutant{
 	{"no-if-match", "a stale checkpoint is never written", []edit{
@@ -105,10 +105,10 @@ var checkpoints = []mutant{
 		{"trigger/internal/delivery/page.go", "feed.QuotedLSN(c.lsnBefore)", "feed.QuotedLSN(c.LSN)"},
 	}},
 	{"inner-position-in-a-transaction", "a transaction is never divided by a checkpoint", []edit{
-		{"trigger/internal/delivery/page.go", "if page.Items[next].LSN != page.Items[first].LSN {", "if next > 0 {"},
+		{"trigger/internal/delivery/page.go", "if items[next].LSN != items[first].LSN {", "if next > 0 {"},
 	}},
 	{"inner-position-of-a-merged-range", "positions inside pages are written only if tokens are LSNs", []edit{
-		{"trigger/internal/delivery/progress.go", "!p.isMerged && feed.NamesPositions(page, start.position)", "len(page.Items) > 0"},
+		{"trigger/internal/delivery/progress.go", "!p.isMerged && feed.NamesPositions(page, p.taken.position)", "len(page.Items) > 0"},
 	}},
 	{"lagging-replica-moves-back", "an answer of a replica that lags does not move a position back", []edit{
 		{"trigger/internal/delivery/progress.go", "return !p.isMerged && feed.IsLess(position, earlier)", "return false"},
@@ -300,7 +300,7 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/isolation.go", "if alone && len(g.items) == 1 {", "if len(g.items) == 1 {"},
 	}},
 	{"announcing-ends-too-early", "an owner announces its calls until it has finished all changes that the owner before it can have read", []edit{
-		{"trigger/internal/delivery/isolation.go", "mostAhead: int64(c.MaxAhead + c.MaxItemsPerInvocation)", "mostAhead: 1"},
+		{"trigger/internal/delivery/isolation.go", "mostAhead: int64(c.mostTaken())", "mostAhead: 1"},
 	}},
 	{"versions-of-one-name", "two versions in one transaction are two changes", []edit{
 		{"trigger/internal/feed/change.go", "if c.Operation != \"\" {", "if false {"},
@@ -345,7 +345,7 @@ var delivery = []mutant{
 		{"trigger/worker.go", "if handedOver && (!w.function.ReuseBuffers ||", "if handedOver && (false ||"},
 	}},
 	{"lent-bytes-reused-early", "changes that are lent stay as they are until the handler returns", []edit{
-		{"trigger/internal/delivery/page.go", "if o.unfinished > 0 || o.feedPage == nil {", "if o.feedPage == nil {"},
+		{"trigger/internal/delivery/page.go", "if o.unfinished > 0 {", "if o.unfinished < 0 {"},
 	}},
 	{"no-memory-budget", "pages that are read ahead fit the byte budget", []edit{
 		{"trigger/internal/feed/budget.go", "items, bytes, ok := b.grant(reserved, maxItems); ok {", "items, bytes := maxItems, int64(0); items > 0 {"},

@@ -10,7 +10,7 @@ var policies = []mutant{
 		{"trigger/worker.go", "GiveUpPolicy: delivery.GiveUpPolicy(f.GiveUpPolicy),", ""},
 	}},
 	{"pages-of-one-change", "the feed of a function is read in pages of its size", []edit{
-		{"trigger/runner.go", "r.feedSource.MaxItems = r.function.MaxItemsPerInvocation", "_ = r.function.MaxItemsPerInvocation"},
+		{"trigger/runner.go", "r.feedSource.MaxItems, r.feedSource.MostItems = r.function.pageSizes()", "_, r.feedSource.MostItems = r.function.pageSizes()"},
 	}},
 	{"missing-store-fails", "a range whose function has no dead letter store says so", []edit{
 		{"trigger/deadlettering.go", "if w.function.DeadLetters == nil {", "if w == nil {"},

@@ -25,28 +25,28 @@ var pagePositions = []mutant{
 		{"trigger/internal/delivery/pagesize.go", "\tcase p.keepsFinished():\n", "\tcase false:\n"},
 	}},
 	{"page-size-not-read", "the first page of a drain has the size that the lease asks for", []edit{
-		{"trigger/drain.go", "r.feedSource.WithPages(savedPageItems(l))", "r.feedSource"},
+		{"trigger/drain.go", "r.sourceOf(l).WithPages(savedPageItems(l))", "r.sourceOf(l)"},
 	}},
 	{"page-size-kept", "pages have their full size again when all of the feed is finished", []edit{
 		{"trigger/internal/delivery/pagesize.go", "p.pages.fit || readAll && len(p.openPages) == 0", "p.pages.fit"},
 	}},
 	{"small-pages-stay-small", "each page after a small one has twice as many changes", []edit{
-		{"trigger/internal/feed/reader.go", "r.PageItems *= 2", "r.PageItems *= 1"},
+		{"trigger/internal/feed/growth.go", "min(2*items, s.usual)", "items"},
 	}},
 	{"small-page-shared", "a function that asks for a small page does not get the larger one of another function", []edit{
 		{"trigger/internal/feed/source.go", "smaller.MaxItems, smaller.Shared = items, nil", "smaller.MaxItems = items"},
 	}},
 	{"etag-of-last-item", "the account's page that reaches the end has the newest LSN as etag", []edit{
-		{"trigger/emulator/manners.go", "return max(req.after, req.partition.newest(m))", "return max(req.after, last)"},
+		{"trigger/emulator/feed.go", "return max(req.after, req.partition.newest(m))", "return max(req.after, last)"},
 	}},
 	{"manners-cut-ignored", "a cut page may have the etag just below the next change", []edit{
 		{"trigger/emulator/manners.go", "if m.CutBelowNext {", "if false {"},
 	}},
 	{"manners-full-ignored", "a last page that is exactly full may have the etag of a cut page", []edit{
-		{"trigger/emulator/manners.go", "case m.FullAsCut && ", "case false && "},
+		{"trigger/emulator/feed.go", "case m.FullAsCut && ", "case false && "},
 	}},
 	{"manners-idle-ignored", "a 304 may repeat the etag of its request", []edit{
-		{"trigger/emulator/manners.go", "case m.IdleKeepsETag && ", "case false && "},
+		{"trigger/emulator/feed.go", "case m.IdleKeepsETag && ", "case false && "},
 	}},
 	{"manners-own-ignored", "an etag may stay at the LSNs of its own container", []edit{
 		{"trigger/emulator/manners.go", "if m.OwnLSNs && ", "if false && "},

@@ -32,14 +32,14 @@ var surfaceSettings = []mutant{
 		{"trigger/worker.go", "(!w.function.ReuseBuffers ||", "(w.function != nil ||"},
 		{"trigger/handling.go", "\tif w.function.ReuseBuffers {\n\t\tif reused", "\tif w.function == nil {\n\t\tif reused"},
 	}},
-	{"page-size-ignored", "Function.MaxItemsPerInvocation has its effect", []edit{
-		{"trigger/validate.go", "f.MaxItemsPerInvocation = cmp.Or(f.MaxItemsPerInvocation, 100)", "f.MaxItemsPerInvocation = 100"},
+	{"page-size-ignored", "Function.PageItems has its effect", []edit{
+		{"trigger/reading.go", "cmp.Or(f.PageItems, feed.UsualItems), f.PageItems\n", "feed.UsualItems, feed.UsualItems\n"},
 	}},
 	{"handler-timeout-ignored", "Function.HandlerTimeout has its effect", []edit{
 		{"trigger/validate.go", "f.HandlerTimeout = cmp.Or(f.HandlerTimeout, 5*time.Minute)", "f.HandlerTimeout = 5 * time.Minute"},
 	}},
-	{"batch-items-ignored", "Function.BatchItems has its effect", []edit{
-		{"trigger/validate.go", "f.BatchItems = cmp.Or(f.BatchItems, f.MaxItemsPerInvocation)", "f.BatchItems = f.MaxItemsPerInvocation"},
+	{"batch-items-ignored", "Function.MaxItemsPerInvocation has its effect", []edit{
+		{"trigger/validate.go", "f.MaxItemsPerInvocation = cmp.Or(f.MaxItemsPerInvocation, 100)", "f.MaxItemsPerInvocation = 100"},
 	}},
 	{"lanes-ignored", "Function.Lanes has its effect", []edit{
 		{"trigger/validate.go", "f.Lanes = cmp.Or(f.Lanes, 1)", "f.Lanes = 1"},

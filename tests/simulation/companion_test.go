@@ -50,7 +50,7 @@ func (p *process) companionFunction(f trigger.Function) trigger.Function {
 	d, poll := p.w.swarm.dice(companion), p.w.swarm.hostOptions("", nil).FeedPollDelay
 	return trigger.Function{
 		FeedSource:  trigger.FeedSource{Name: companion, Container: f.Container, StartFrom: trigger.FromBeginning()},
-		BatchPolicy: trigger.BatchPolicy{BatchWindow: 1, MaxItemsPerInvocation: f.MaxItemsPerInvocation, BatchItems: f.BatchItems},
+		BatchPolicy: trigger.BatchPolicy{BatchWindow: 1, PageItems: f.PageItems, MaxItemsPerInvocation: f.MaxItemsPerInvocation},
 		Handler:     p.accompany, ReuseBuffers: d.chance("reuse buffers", 0.5),
 		RateLimits: trigger.RateLimits{
 			ReadRequestUnits: f.ReadRequestUnits, // a history does not show for which function a host reads

@@ -130,6 +130,27 @@ func (w *world) writeForRequests() {
 	}
 }
 
+// lettersWithoutRequest counts the letters of postponed changes that no request can cover any
+// more: their keys are blocked, so that no call with a later change of them follows, and
+// writeForRequests has no effect.
+func (w *world) lettersWithoutRequest() (n int) {
+	if !w.swarm.function.Checkpoint.Manual {
+		return 0
+	}
+	blocked := map[string]bool{}
+	for _, d := range w.letters {
+		if !d.IsPostponed() {
+			blocked[d.Range+d.Key] = true
+		}
+	}
+	for _, d := range w.letters {
+		if d.IsPostponed() && blocked[d.Range+d.Key] {
+			n++
+		}
+	}
+	return n
+}
+
 // letterNames names the changes of letters, with the time until which a change is postponed.
 func letterNames(letters []trigger.DeadLetter) string {
 	var names []string
@@ -144,7 +165,7 @@ func letterNames(letters []trigger.DeadLetter) string {
 }
 
 // replay replays all dead letters with a handler that succeeds. When it has ended,
-// the store must be empty.
+// the store must be empty, except for letters that wait for a request which cannot come.
 func (w *world) replay() {
 	if !w.swarm.deadLetters {
 		return
@@ -152,7 +173,8 @@ func (w *world) replay() {
 	p := &process{w: w}
 	s, of := &store{p}, trigger.Function{FeedSource: trigger.FeedSource{Name: processor, Container: w.client(p).Container(database, "items")}}.DeadLetterSource()
 	seen := map[history.Ref]bool{}
-	wanted := len(w.letters)
+	left := w.lettersWithoutRequest()
+	wanted := len(w.letters) - left
 	w.used("Replay", wanted)
 	done, err := trigger.Replay(context.Background(), s, of, func(_ context.Context, b trigger.Batch) error {
 		for _, c := range b.Changes {
@@ -164,7 +186,7 @@ func (w *world) replay() {
 		}
 		return nil
 	}, nil)
-	if err != nil || done.Handled != wanted || len(w.letters) != 0 || len(seen) != wanted {
+	if err != nil || done.Handled != wanted || len(w.letters) != left || len(seen) != wanted {
 		w.violations = append(w.violations, history.Violation{
 			Rule: intact, Text: fmt.Sprintf("replay of %d letters: %+v, %v; %d different changes seen, %d letters left: %s", wanted, done, err, len(seen), len(w.letters), letterNames(w.letters)),
 		})

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"halley/tests/history"
+	"halley/tests/long"
 	"halley/trigger"
 )
 
@@ -27,7 +28,7 @@ func TestPoison(t *testing.T) {
 		FeedSource: trigger.FeedSource{Name: processor, StartFrom: trigger.FromBeginning()}, BatchPolicy: trigger.BatchPolicy{BatchWindow: 1}, GiveUpPolicy: trigger.GiveUpPolicy{MaxAttempts: attempts}, RetryPolicy: trigger.RetryPolicy{RetryMax: longest},
 	}
 	s.rates = map[class]float64{poison: 0.001, failing: 0.05, split: 4}
-	if raceEnabled {
+	if raceEnabled || !long.Wanted() {
 		s.hours = 30 * time.Minute
 	}
 

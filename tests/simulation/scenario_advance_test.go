@@ -17,7 +17,7 @@ func TestShortDrainsOfMergedRangesAdvance(t *testing.T) {
 	s := calmSwarm()
 	s.hours, s.hosts, s.ranges, s.writes, s.quick, s.companion, s.deletes = 3*time.Hour, 2, 3, 600, false, false, true
 	s.tick, s.drain, s.callTime = time.Minute+19, 20*time.Second+23, 4*time.Second
-	s.function.BatchItems, s.options.StopGrace = 1, 5*time.Second
+	s.function.MaxItemsPerInvocation, s.options.StopGrace = 1, 5*time.Second
 	s.rates = map[class]float64{merge: 6}
 	run := simulate(t, s.seed, options{swarm: s})
 	for _, v := range run.Violations {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"halley/tests/history"
+	"halley/tests/long"
 )
 
 // In the mode fanout hosts are killed at any moment: between the mark of a lease and its
@@ -15,8 +16,12 @@ func TestRangeWithWorkIsDrainedInTimeWhateverIsKilled(t *testing.T) {
 	if *seedFlag != 0 {
 		t.Skip("one seed is asked for: see TestSeed")
 	}
+	seeds := uint64(1)
+	if long.Wanted() {
+		seeds = 3
+	}
 	var lost time.Duration
-	for seed := range uint64(3) {
+	for seed := range seeds {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			s := calmSwarm()
 			s.seed, s.hours, s.hosts, s.ranges, s.writes = seed, 4*time.Hour, 4, 16, 300

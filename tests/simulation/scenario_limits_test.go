@@ -26,7 +26,7 @@ func TestRateIsKeptAndTold(t *testing.T) {
 			t.Parallel()
 			s := calmSwarm()
 			s.hosts, s.writes, s.hours = 2, 1000, 20*time.Minute
-			s.function.Rate, s.function.Lanes, s.function.BatchItems = 0.3, lanes, 1
+			s.function.Rate, s.function.Lanes, s.function.MaxItemsPerInvocation = 0.3, lanes, 1
 			waits := 0
 			run := simulate(t, s.seed, options{swarm: s, script: func(w *world) {
 				before := map[string]trigger.RangeStatus{}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"halley/tests/history"
+	"halley/tests/long"
 	"halley/trigger"
 )
 
@@ -19,6 +20,17 @@ func calmSwarm() *swarm {
 	s.function = trigger.Function{FeedSource: trigger.FeedSource{Name: processor, StartFrom: trigger.FromBeginning()}, BatchPolicy: trigger.BatchPolicy{BatchWindow: 1}}
 	s.rates = map[class]float64{}
 	return s
+}
+
+// failAlways makes a share of the changes of one busy range fail, for an hour, in the short
+// form for a third of it.
+func (s *swarm) failAlways(c class, share float64) {
+	s.ranges, s.hours, s.rates[c] = 1, time.Hour, share
+	if !long.Wanted() {
+		s.hours /= 3
+	}
+	s.writes = 100 * int(s.hours.Minutes())
+	s.function.BreakerLimit = -1
 }
 
 // after adds an action to the world, some time after its begin.
@@ -84,19 +96,16 @@ func TestTransitionsArePrompt(t *testing.T) {
 		{"some feed answers have an older etag", history.ForwardOnly, func(s *swarm) { s.rates[olderEtag] = 0.05 }, func(*world) {}},
 		{"some answers have a wrong date", history.ForwardOnly, func(s *swarm) { s.hosts, s.rates[wrongDate] = 2, 0.005 }, func(*world) {}},
 		{"one change in a hundred always fails", history.OtherKeysPrompt,
-			func(s *swarm) {
-				s.ranges, s.writes, s.rates[poison], s.hours = 1, 6000, 0.01, time.Hour
-				s.function.BreakerLimit = -1
-			}, func(*world) {}},
+			func(s *swarm) { s.failAlways(poison, 0.01) }, func(*world) {}},
 		{"one change in a hundred always fails, and reading is five changes ahead", history.KeysApart,
 			func(s *swarm) {
-				s.ranges, s.writes, s.rates[poison], s.hours = 1, 6000, 0.01, time.Hour
-				s.function.BreakerLimit, s.function.MaxAhead = -1, 5
+				s.failAlways(poison, 0.01)
+				s.function.MaxAhead = 5
 			}, func(*world) {}},
 		{"a tenth of the keys have changes that always fail", history.KeysApart,
 			func(s *swarm) {
-				s.ranges, s.writes, s.rates[poisonKey], s.hours = 1, 6000, 0.1, time.Hour
-				s.function.BreakerLimit, s.function.MaxAhead = -1, 50
+				s.failAlways(poisonKey, 0.1)
+				s.function.MaxAhead = 50
 			}, func(*world) {}},
 		{"a host dies with a handover request pending", history.DeadRequest,
 			func(s *swarm) { s.callTime, s.quick, s.writes, s.lasting = 40*time.Second, false, 100, true },

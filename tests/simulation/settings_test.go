@@ -37,9 +37,12 @@ var functionSettings = []setting{
 		s.function.StartFrom = one(d, "start", trigger.FromBeginning(), trigger.FromBeginning(), trigger.FromNow())
 	}},
 	{"ReuseBuffers", func(s *swarm, d dice) { s.function.ReuseBuffers = d.chance("reuse buffers", 0.4) }},
-	{"MaxItemsPerInvocation BatchItems", func(s *swarm, d dice) {
+	{"PageItems MaxItemsPerInvocation", func(s *swarm, d dice) {
 		sizes := one(d, "sizes", [2]int{0, 0}, [2]int{1, 1}, [2]int{1, 5}, [2]int{3, 1}, [2]int{3, 60}, [2]int{20, 80})
-		s.function.MaxItemsPerInvocation, s.function.BatchItems = sizes[0], sizes[1]
+		s.function.PageItems, s.function.MaxItemsPerInvocation = sizes[0], sizes[1]
+		if d.chance("growing pages", 0.3) {
+			s.function.PageItems = 0
+		}
 	}},
 	{"BatchBytes", func(s *swarm, d dice) { s.function.BatchBytes = one(d, "batch bytes", 0, 0, 0, 1, 1<<20) }},
 	{"HandlerTimeout", func(s *swarm, d dice) {

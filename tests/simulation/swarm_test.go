@@ -249,7 +249,7 @@ func (s *swarm) limits() history.Limits {
 	l.LanesByID = s.function.LanesByID
 	l.Rate, l.ReadUnits = s.function.Rate, s.function.ReadRequestUnits
 	page := s.pageSize() // documents of less than 1 KB cost a unit each
-	l.RateAhead, l.ReadAhead = s.most*cmp.Or(s.function.BatchItems, page), float64(s.most*page)
+	l.RateAhead, l.ReadAhead = s.most*cmp.Or(s.function.MaxItemsPerInvocation, 100), float64(s.most*page)
 	if l.ReadUnits > 0 {
 		l.ReadWait = time.Duration(2*l.ReadAhead/l.ReadUnits) * time.Second
 	}
@@ -257,7 +257,7 @@ func (s *swarm) limits() history.Limits {
 		l.ReadUnits, l.ReadAhead = 2*l.ReadUnits, 2*l.ReadAhead
 	}
 	if s.function.Checkpoint.Manual { // a release saves only the positions that the handler has requested
-		l.Requests = true
+		l.Requests, l.SilentRequests = true, !s.buffers
 	}
 	if s.deadLetters && s.function.MaxAttempts >= 0 {
 		l.Attempts = cmp.Or(s.function.MaxAttempts, 10)
@@ -267,7 +267,7 @@ func (s *swarm) limits() history.Limits {
 	if s.quick {
 		l.Poison = history.Poison{
 			Call: quickest, RetryMin: cmp.Or(s.function.RetryMin, 100*time.Millisecond), RetryMax: cmp.Or(s.function.RetryMax, 30*time.Second),
-			BatchItems: cmp.Or(s.function.BatchItems, s.function.MaxItemsPerInvocation, 100), BatchWindow: s.function.BatchWindow,
+			BatchItems: cmp.Or(s.function.MaxItemsPerInvocation, 100), BatchWindow: s.function.BatchWindow,
 			IsPresent: s.rates[poison]+s.rates[poisonKey] > 0, IsAheadShort: s.function.MaxAhead > 0,
 		}
 	}
@@ -342,10 +342,11 @@ func (s *swarm) decideCall(d dice, changes []history.Event, attempt int, down, c
 	return ""
 }
 
-// pageSize returns the number of changes that a page has at most. It holds all changes of
-// its last LSN, which are more than one if they are of a bulk request.
+// pageSize returns the number of changes that a page has at most if it has not grown; of one that
+// has, no more are taken in beyond MaxAhead. It holds all changes of its last LSN, which are more
+// than one if they are of a bulk request.
 func (s *swarm) pageSize() int {
-	size := cmp.Or(s.function.MaxItemsPerInvocation, 100)
+	size := cmp.Or(s.function.PageItems, 100)
 	if s.bulks {
 		size += largestBulk - 1
 	}
@@ -354,9 +355,9 @@ func (s *swarm) pageSize() int {
 
 func (s *swarm) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d: %s with faults, %d hosts, %d ranges, %d writes/h to %d keys × %d documents, start %s, max items %d, poll %s, retries %d, leases by %s, splitting %s, lanes %d, ahead %d, batches of %d within %s, attempts %d, age %s, checkpoint %+v",
-		s.seed, s.hours, s.hosts, s.ranges, s.writes, s.keys, s.documents, s.function.StartFrom, s.function.MaxItemsPerInvocation, s.options.FeedPollDelay, s.retry.MaxRetries, s.leaseKey, s.splitting,
-		s.function.Lanes, s.function.MaxAhead, s.function.BatchItems, s.function.BatchWindow, s.function.MaxAttempts, s.function.RetryMaxAge, s.function.Checkpoint)
+	fmt.Fprintf(&b, "seed %d: %s with faults, %d hosts, %d ranges, %d writes/h to %d keys × %d documents, start %s, page items %d, poll %s, retries %d, leases by %s, splitting %s, lanes %d, ahead %d, batches of %d within %s, attempts %d, age %s, checkpoint %+v",
+		s.seed, s.hours, s.hosts, s.ranges, s.writes, s.keys, s.documents, s.function.StartFrom, s.function.PageItems, s.options.FeedPollDelay, s.retry.MaxRetries, s.leaseKey, s.splitting,
+		s.function.Lanes, s.function.MaxAhead, s.function.MaxItemsPerInvocation, s.function.BatchWindow, s.function.MaxAttempts, s.function.RetryMaxAge, s.function.Checkpoint)
 	if s.options.LeaseExpirationInterval > 0 {
 		fmt.Fprintf(&b, ", expiration %s, grace %s", s.options.LeaseExpirationInterval.Round(time.Millisecond), s.options.StopGrace.Round(time.Millisecond))
 	}

@@ -110,6 +110,9 @@ func (w *world) classify(req *http.Request, body []byte) *request {
 		r.keys = leaseSpan{h.Get("X-Ms-Start-Epk"), h.Get("X-Ms-End-Epk")}
 		r.resource = segments[3] + ":" + h.Get("X-Ms-Documentdb-Partitionkeyrangeid") +
 			"[" + h.Get("X-Ms-Start-Epk") + "-" + h.Get("X-Ms-End-Epk") + ")" + h.Get("If-None-Match")
+		if items, _ := strconv.Atoi(h.Get("X-Ms-Max-Item-Count")); items > 100 {
+			w.figures.Uses["large pages"]++
+		}
 	case len(segments) == 5 && strings.Contains(req.Header.Get("Content-Type"), "query+json"):
 		r.kind, r.resource = listLeases, segments[3]
 		if bytes.Contains(body, []byte(companion)) {

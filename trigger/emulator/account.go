@@ -7,7 +7,6 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -74,39 +73,29 @@ func (o Options) check() error {
 // Account is an embedded Cosmos DB account. It is an [http.Handler] and an
 // azcore policy.Transporter, and safe for concurrent use.
 type Account struct {
-	options Options
-	seed    uint32 // creation time: tells this account's ids from another's
-	store   *store // nil if the account is in memory
-	faults  faults
-	served  atomic.Pointer[address]          // nil if the account is not served
-	calls   atomic.Uint64                    // activity ids
-	master  atomic.Int64                     // LSN of the master partition: changes of databases, containers and offers
-	skipped atomic.Int64                     // time that Advance has skipped
-	roles   atomic.Pointer[[]RoleAssignment] // nil if there are none
-	bodies  *semaphore.Weighted              // bytes of request bodies in memory
-	queries *semaphore.Weighted              // queries that are being evaluated
-
-	mu        sync.RWMutex // guards the fields below; taken before a container's
-	created   uint32       // databases and containers so far
-	writes    uint64       // to databases and offers, for their etags
-	ticket    uint64       // newest store ticket of these
-	databases map[string]*database
-	closed    bool
+	*catalog
+	faults faults
+	served atomic.Pointer[address] // nil if the account is not served
+	calls  atomic.Uint64           // activity ids
+	bodies *semaphore.Weighted     // bytes of request bodies in memory
+	closed atomic.Bool
 }
 
-// Limits of an account. More requests than they admit wait.
-const (
-	maxBodies  = 256 << 20 // bytes of request bodies in memory
-	maxQueries = 8         // evaluated at the same time; each may need up to about 200 MB
-)
+// maxBodies bounds the request bodies in memory, in bytes. More requests wait.
+const maxBodies = 256 << 20
 
 // errClosed is the error of a request that arrives when the account is closed.
 var errClosed = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("the emulator account is closed")}
 
 // New opens an account. opts may be nil. [Account.Close] ends it.
 func New(opts *Options) (*Account, error) {
-	a := &Account{databases: make(map[string]*database), seed: uint32(time.Now().Unix())}
-	a.bodies, a.queries = semaphore.NewWeighted(maxBodies), semaphore.NewWeighted(maxQueries)
+	a := &Account{
+		catalog: &catalog{
+			platform: &platform{seed: uint32(time.Now().Unix())},
+			queries:  semaphore.NewWeighted(maxQueries), databases: make(map[string]*database),
+		},
+		bodies: semaphore.NewWeighted(maxBodies),
+	}
 	if opts != nil {
 		a.options = *opts
 	}
@@ -133,20 +122,10 @@ func New(opts *Options) (*Account, error) {
 // Close ends the account. Later requests fail; with [Options.Data] all that was
 // acknowledged is on disk.
 func (a *Account) Close() error {
-	a.mu.Lock()
-	was := a.closed
-	a.closed = true
-	a.mu.Unlock()
-	if was {
+	if a.closed.Swap(true) {
 		return nil
 	}
 	return a.store.close()
-}
-
-func (a *Account) isClosed() bool {
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	return a.closed
 }
 
 // Advance moves the account's clock forward: documents expire, leases in the account
@@ -159,8 +138,6 @@ func (a *Account) Advance(d time.Duration) {
 	}
 	a.skipped.Add(int64(d))
 }
-
-func (a *Account) now() time.Time { return time.Now().Add(time.Duration(a.skipped.Load())) }
 
 // Endpoint returns the account's address: the advertised one if the account is
 // served, else a name that stands for this process.

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"halley/trigger/emulator/epk"
 )
 
 // maxOperations is the service's limit on one batch.
@@ -60,7 +62,7 @@ func (c *call) batch() (*response, error) {
 		return nil, err
 	}
 	return c.locked(o, func() (*response, error) {
-		t, err := o.begin(key, c.now)
+		t, err := begin(o, key, c.now)
 		if err != nil {
 			return nil, err
 		}
@@ -82,7 +84,7 @@ func (c *call) batchOperations(o *container) ([]batchOperation, error) {
 		return nil, err
 	}
 	for i := range operations {
-		operations[i].parse(o)
+		operations[i].parse(o.keyDefinition)
 	}
 	return operations, nil
 }
@@ -117,10 +119,10 @@ func decodeOperations(body []byte) ([]batchOperation, error) {
 }
 
 // parse reads the document of an operation that has one.
-func (b *batchOperation) parse(o *container) {
+func (b *batchOperation) parse(definition epk.Definition) {
 	switch b.Type {
 	case "Create", "Upsert", "Replace":
-		b.draft, b.invalid = parseDraft(b.Body, o.keyDefinition)
+		b.draft, b.invalid = parseDraft(b.Body, definition)
 	}
 }
 
@@ -263,7 +265,7 @@ func (c *call) bulkOperation(o *container, p *partition, b *batchOperation, join
 	if err != nil {
 		return outcome{}, err
 	}
-	t, err := o.begin(key, c.now)
+	t, err := begin(o, key, c.now)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -292,7 +294,7 @@ type bulkDice struct {
 // that none do, and for one that some do. What it draws depends on the seed and on the
 // place of the request in its range.
 func newBulkDice(o *container, p *partition) *bulkDice {
-	seed := o.account.options.BulkSeed
+	seed := o.platform.options.BulkSeed
 	if seed == 0 {
 		return &bulkDice{draws: rand.New(rand.NewPCG(0, 0)), odds: 1, first: p.lsn}
 	}

@@ -16,8 +16,8 @@ import (
 
 // container holds items. The store keeps its exported fields; see records.
 type container struct {
-	account       *Account
-	database      *database
+	platform      *platform
+	database      *databaseHead
 	Name          string `json:"name"`
 	Number        uint32 `json:"number"`
 	Owner         uint32 `json:"database"` // its database's number
@@ -84,7 +84,7 @@ func (d *database) find(name string) (*container, bool) {
 // container finds the container of the path. It fails if the request names another
 // resource id, for example when the container was deleted and created again.
 func (c *call) container() (*container, error) {
-	a := c.account
+	a := c.catalog
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	c.ticket = max(c.ticket, a.ticket)
@@ -116,7 +116,7 @@ func (c *call) locked(on *container, fn func() (*response, error)) (*response, e
 		c.metadata, c.reached = true, nil
 		return nil, notFound("container")
 	}
-	on.advance(c.now)
+	advance(on, c.now)
 	r, err := fn()
 	if err != nil {
 		c.reachNamed(on)
@@ -128,12 +128,12 @@ func (c *call) locked(on *container, fn func() (*response, error)) (*response, e
 // advance brings the container up to date: it ends a split or merge when its time
 // has come, deletes items if they have expired, and trims versions if they are
 // older than the retention. The caller holds o.mu.
-func (o *container) advance(now time.Time) {
-	if o.account.store.failing() {
+func advance(o *container, now time.Time) {
+	if o.platform.store.failing() {
 		return // nothing changes until it can be stored
 	}
 	o.finishReshaping(now)
-	o.expire(now)
+	expire(o, now)
 	o.trim(now)
 }
 
@@ -153,7 +153,7 @@ func (c *call) listContainers() (*response, error) {
 }
 
 func (c *call) containerBodies() (string, [][]byte, error) {
-	a := c.account
+	a := c.catalog
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	c.ticket = a.ticket
@@ -205,7 +205,7 @@ func (c *call) createContainer() (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := c.account
+	a := c.catalog
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c.ticket = a.ticket
@@ -230,50 +230,6 @@ func (o *container) created() *response {
 	return r
 }
 
-// rangesOf is the number of ranges that a new container begins with.
-func (a *Account) rangesOf(d *database, throughput *offer) int {
-	switch {
-	case throughput != nil:
-		return rangesFor(throughput.units())
-	case d.Throughput != nil:
-		return 1
-	}
-	return a.options.Ranges
-}
-
-// addContainer adds a container to d. The caller holds the account's mu.
-func (a *Account) addContainer(d *database, definition containerDefinition, throughput *offer, ranges int) *container {
-	a.created++
-	o := &container{
-		account: a, database: d, Name: definition.name, Number: a.created, Owner: d.Number, Throughput: throughput,
-		keyDefinition: definition.key, uniqueKeys: definition.uniqueKeys, items: make(map[string]*item),
-	}
-	if o.Throughput == nil && d.Throughput == nil {
-		o.Throughput = &offer{Manual: max(defaultThroughput, (ranges-1)*unitsPerRange)}
-	}
-	o.enter()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.identify()
-	o.Throughput.place(o.rid, o.path, a.seed+a.created, a.now())
-	o.define(definition)
-	bounds := o.keyDefinition.Boundaries(ranges)
-	for i := range ranges {
-		o.Partitions = append(o.Partitions, &partition{ID: o.newRange(), Min: bounds[i], Max: bounds[i+1], Parents: []string{}, Version: -1, Modified: o.Modified})
-	}
-	for _, p := range o.Partitions {
-		p.sequence = o.firstSequence()
-		p.lsn++
-	}
-	o.retain(definition.retention)
-	o.share(o.account.now())
-	d.containers[o.Name] = o
-	a.master.Add(1)
-	a.ticket = a.saveWithCounters(o)
-	o.ticket = a.ticket
-	return o
-}
-
 // identify derives the names that follow from database and number.
 func (o *container) identify() {
 	o.rid = containerRID(o.database.Number, o.Number)
@@ -284,13 +240,13 @@ func (o *container) identify() {
 // define takes over a new definition.
 func (o *container) define(d containerDefinition) {
 	o.Definition, o.ttl, o.query = d.raw, d.ttl, d.query
-	o.Modified = o.account.now().Unix()
+	o.Modified = o.platform.now().Unix()
 	o.ETag = o.newETag()
 }
 
 func (o *container) newETag() string {
 	o.writes++
-	return formatETag(o.account.seed, o.Number, o.writes)
+	return formatETag(o.platform.seed, o.Number, o.writes)
 }
 
 func (o *container) newRange() string {
@@ -301,7 +257,7 @@ func (o *container) newRange() string {
 // share divides the throughput of the container evenly among its ranges. It is
 // called when the ranges have changed.
 func (o *container) share(now time.Time) {
-	rate := float64(o.account.options.RU) / float64(len(o.Partitions))
+	rate := float64(o.platform.options.RU) / float64(len(o.Partitions))
 	for _, p := range o.Partitions {
 		p.budget = budget{rate: rate, level: rate, at: now}
 	}
@@ -359,14 +315,14 @@ func (c *call) replaceContainer() (*response, error) {
 		o.define(definition)
 		o.rescheduleExpiry()
 		o.retain(definition.retention)
-		o.account.master.Add(1)
-		o.ticket = o.account.saveContainer(o)
+		o.platform.master.Add(1)
+		o.ticket = o.save()
 		return o.response(http.StatusOK, 5), nil
 	})
 }
 
 func (c *call) deleteContainer() (*response, error) {
-	a := c.account
+	a := c.catalog
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c.ticket = a.ticket

@@ -13,6 +13,13 @@ import (
 
 // database is guarded by its account's mu.
 type database struct {
+	databaseHead
+	containers map[string]*container
+}
+
+// databaseHead is a database without its containers, as they know it. Its name and number never
+// change, nor whether it has a throughput. The store keeps its exported fields.
+type databaseHead struct {
 	Name       string        `json:"name"`
 	Number     uint32        `json:"number"`
 	ETag       string        `json:"etag"`
@@ -20,12 +27,11 @@ type database struct {
 	Throughput *offer        `json:"throughput,omitempty"`
 	LSN        int64         `json:"lsn,omitempty"` // of shared, when the database was saved
 	shared     dataPartition // of the containers that share its throughput
-	containers map[string]*container
 }
 
-func (d *database) rid() string { return databaseRID(d.Number) }
+func (d *databaseHead) rid() string { return databaseRID(d.Number) }
 
-func (d *database) body() []byte {
+func (d *databaseHead) body() []byte {
 	body, _ := json.Marshal(map[string]any{ // names always marshal
 		"id": d.Name, "_rid": d.rid(), "_self": "dbs/" + d.rid() + "/", "_etag": d.ETag,
 		"_colls": "colls/", "_users": "users/", "_ts": d.Modified,
@@ -35,7 +41,7 @@ func (d *database) body() []byte {
 
 // name adds the headers that tell of which database a container is. Java makes
 // the container's link of them (RxDocumentServiceResponse in azure-sdk-for-java).
-func (d *database) name(r *response) {
+func (d *databaseHead) name(r *response) {
 	r.set("x-ms-alt-content-path", "dbs/"+d.Name)
 	r.set("x-ms-content-path", d.rid())
 }
@@ -46,7 +52,7 @@ func (c *call) dispatch() (*response, error) {
 		return nil, err
 	}
 	if c.writes() {
-		if err := c.account.store.writable(); err != nil {
+		if err := c.catalog.store.writable(); err != nil {
 			return nil, err
 		}
 	}
@@ -132,9 +138,8 @@ const accountID = "halley"
 
 // readAccount answers with the locations of the account.
 func (c *call) readAccount() (*response, error) {
-	endpoint := c.advertised()
-	locations := []map[string]string{{"name": c.account.options.Region, "databaseAccountEndpoint": endpoint}}
-	host, err := url.Parse(endpoint)
+	locations := []map[string]string{{"name": c.catalog.options.Region, "databaseAccountEndpoint": c.endpoint}}
+	host, err := url.Parse(c.endpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -155,39 +160,12 @@ func (c *call) readAccount() (*response, error) {
 // queryEngine is JSON inside JSON; clients that plan queries themselves read it.
 const queryEngine = `{"maxSqlQueryInputLength":524288,"maxJoinsPerSqlQuery":10,"maxLogicalAndPerSqlQuery":2000,"maxLogicalOrPerSqlQuery":2000,"maxUdfRefPerSqlQuery":10,"maxInExpressionItemsCount":16000,"queryMaxGroupByTableCellCount":500000000,"queryMaxInMemorySortDocumentCount":500,"maxQueryRequestTimeoutFraction":0.9,"sqlAllowNonFiniteNumbers":false,"sqlAllowAggregateFunctions":true,"sqlAllowSubQuery":true,"sqlAllowScalarSubQuery":true,"allowNewKeywords":true,"sqlAllowLike":true,"sqlAllowGroupByClause":true,"maxSpatialQueryCells":12,"spatialMaxGeometryPointCount":256,"sqlDisableOptimizationFlags":0,"sqlDisableQueryILOptimization":false,"sqlDisableFilterPlanOptimization":false,"clientDisableOptimisticDirectExecution":false,"sqlEnableParameterExpansionCheck":true}`
 
-// advertised returns an endpoint that this caller can reach: [ServeOptions.Advertise],
-// or the host that the caller has used, which may be that of a proxy.
-func (c *call) advertised() string {
-	served := c.account.served.Load()
-	if c.request.RemoteAddr == "" || c.request.Host == "" || served != nil && served.advertised != "" {
-		return c.account.Endpoint()
-	}
-	scheme := "http"
-	if c.request.TLS != nil {
-		scheme = "https"
-	}
-	return scheme + "://" + c.request.Host + "/"
-}
-
-// findDatabase takes a name or a resource id. The caller holds a.mu.
-func (a *Account) findDatabase(name string) (*database, bool) {
-	if d, ok := a.databases[name]; ok {
-		return d, true
-	}
-	for _, d := range a.databases {
-		if d.rid() == name {
-			return d, true
-		}
-	}
-	return nil, false
-}
-
 func (c *call) listDatabases() (*response, error) {
 	return list("", "Databases", c.databaseBodies()), nil
 }
 
 func (c *call) databaseBodies() [][]byte {
-	a := c.account
+	a := c.catalog
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	c.ticket = a.ticket
@@ -207,7 +185,7 @@ func (c *call) createDatabase() (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := c.account
+	a := c.catalog
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if _, ok := a.databases[name]; ok {
@@ -222,24 +200,6 @@ func (c *call) createDatabase() (*response, error) {
 		r.stamp(replica{session: "0:-1#" + strconv.FormatInt(lsn, 10), lsn: lsn}, true)
 	}
 	return r, nil
-}
-
-// addDatabase adds a database. The caller holds a.mu.
-func (a *Account) addDatabase(name string, throughput *offer) *database {
-	a.created++
-	a.writes++
-	d := &database{
-		Name: name, Number: a.seed + a.created, Throughput: throughput,
-		ETag: formatETag(a.seed, 0, a.writes), Modified: a.now().Unix(), containers: make(map[string]*container),
-	}
-	if throughput != nil {
-		d.shared.sequence.lsn = 1
-	}
-	throughput.place(d.rid(), "dbs/"+d.rid()+"/", a.seed+a.created, a.now())
-	a.databases[name] = d
-	a.master.Add(1)
-	a.ticket = a.saveDatabase(d)
-	return d
 }
 
 // maxName is the service's limit on the name of a database or container, in
@@ -272,7 +232,7 @@ func checkName(name string) (string, error) {
 }
 
 func (c *call) readDatabase() (*response, error) {
-	a := c.account
+	a := c.catalog
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	c.ticket = a.ticket
@@ -284,7 +244,7 @@ func (c *call) readDatabase() (*response, error) {
 }
 
 func (c *call) deleteDatabase() (*response, error) {
-	a := c.account
+	a := c.catalog
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	d, ok := a.findDatabase(c.target.id)

@@ -200,7 +200,7 @@ func (a *Account) CreateContainer(databaseID, containerID, partitionKeyPath stri
 	return a.store.wait(ticket)
 }
 
-func (a *Account) addNamed(databaseID string, definition containerDefinition, ranges int) (ticket uint64, err error) {
+func (a *catalog) addNamed(databaseID string, definition containerDefinition, ranges int) (ticket uint64, err error) {
 	if _, err := checkName(databaseID); err != nil {
 		return 0, err
 	}

@@ -317,7 +317,7 @@ func (d *document) written() int64 { return d.modified }
 func (d *document) size() int      { return len(d.body) }
 
 // appendTo appends the document as the change feed shows it, with its _lsn.
-func (d *document) appendTo(b []byte, _ *container) []byte {
+func (d *document) appendTo(b []byte, _ feedForm) []byte {
 	b = append(append(b, d.body[:len(d.body)-1]...), `,"_lsn":`...)
 	return append(strconv.AppendInt(b, d.lsn, 10), '}')
 }

@@ -27,7 +27,7 @@ var errDropped = &net.OpError{Op: "read", Net: "tcp", Err: fmt.Errorf("dropped b
 
 // call is one request on its way to an answer.
 type call struct {
-	account *Account
+	catalog *catalog
 	ctx     context.Context
 	request *http.Request
 	method  string
@@ -39,6 +39,7 @@ type call struct {
 	ended   error  // not nil if the operation stopped because ctx ended
 
 	activity string
+	endpoint string   // of the account, for this caller
 	metadata bool     // the master partition answers, unless a range is reached
 	reached  *replica // the range that has refused the request; nil = none
 }
@@ -49,34 +50,34 @@ func (a *Account) Do(req *http.Request) (*http.Response, error) {
 	if req.Body != nil {
 		defer req.Body.Close()
 	}
-	if a.isClosed() {
+	if a.closed.Load() {
 		return nil, errClosed
 	}
 	r, fault, err := a.exchange(req)
 	if err != nil {
 		return nil, err
 	}
-	return r.http(req, fault, a.now()), nil
+	answer := r.http(req, a.now())
+	if fault.truncates() {
+		answer.Body = io.NopCloser(io.MultiReader(bytes.NewReader(r.body[:fault.keep(len(r.body))]), broken{}))
+	}
+	return answer, nil
 }
 
 // http is the response as net/http clients see it.
-func (r *response) http(req *http.Request, fault *Fault, now time.Time) *http.Response {
+func (r *response) http(req *http.Request, now time.Time) *http.Response {
 	header := make(http.Header, len(r.header)+2)
 	for _, f := range r.header {
 		header[canonical(f.name)] = []string{f.value}
 	}
 	header["Content-Length"] = []string{strconv.Itoa(len(r.body))}
 	header["Date"] = []string{now.UTC().Format(http.TimeFormat)}
-	var body io.Reader = bytes.NewReader(r.body)
-	if fault.truncates() {
-		body = io.MultiReader(bytes.NewReader(r.body[:fault.keep(len(r.body))]), broken{})
-	}
 	return &http.Response{
 		Status:     strconv.Itoa(r.status) + " " + http.StatusText(r.status),
 		StatusCode: r.status,
 		Proto:      "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header:        header,
-		Body:          io.NopCloser(body),
+		Body:          io.NopCloser(bytes.NewReader(r.body)),
 		ContentLength: int64(len(r.body)),
 		Request:       req,
 	}
@@ -93,7 +94,7 @@ func canonical(name string) string { return textproto.CanonicalMIMEHeaderKey(nam
 // it must not stand behind an [http.ServeMux].
 func (a *Account) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	w.Header().Set("Date", a.now().UTC().Format(http.TimeFormat))
-	if a.isClosed() {
+	if a.closed.Load() {
 		write(w, fail(http.StatusServiceUnavailable, 0, "%v", errClosed).response())
 		return
 	}
@@ -141,15 +142,15 @@ func (a *Account) exchange(req *http.Request) (*response, *Fault, error) {
 	if strings.HasPrefix(req.URL.Path, managementPath) {
 		return a.manage(req), nil, nil
 	}
-	c := &call{account: a, ctx: req.Context(), request: req, method: req.Method, header: canonicalHeader(req.Header)}
+	c := &call{catalog: a.catalog, endpoint: a.advertised(req), ctx: req.Context(), request: req, method: req.Method, header: canonicalHeader(req.Header)}
 	reserved := c.bodyLimit()
 	if err := a.bodies.Acquire(c.ctx, reserved); err != nil {
 		return nil, nil, err
 	}
 	defer a.bodies.Release(reserved)
-	c.activity = c.activityID()
+	c.activity = a.activityID(c.header)
 	failed := c.read()
-	fault := a.faults.match(c)
+	fault := a.faults.match(req, c.header, c.target.kind)
 	if err := c.wait(a.options.Latency + fault.delay()); err != nil {
 		return nil, nil, err
 	}
@@ -215,7 +216,7 @@ func (c *call) wait(d time.Duration) error {
 // answer runs the operation, unless reading the request failed with err, and
 // returns when the outcome is on disk.
 func (c *call) answer(err error) *response {
-	c.now = c.account.now()
+	c.now = c.catalog.now()
 	var r *response
 	if c.method == http.MethodOptions {
 		return reply(http.StatusForbidden, []byte(`{"code":"Forbidden"}`))
@@ -226,11 +227,11 @@ func (c *call) answer(err error) *response {
 	if err == nil {
 		r, err = c.dispatch()
 	}
-	if stored := c.account.store.wait(c.ticket); stored != nil {
+	if stored := c.catalog.store.wait(c.ticket); stored != nil {
 		err = fail(http.StatusServiceUnavailable, 0, "The emulator cannot write its data: %v.", stored)
 	}
 	if err == nil && c.metadata && r.get("lsn") == "" {
-		r.stamp(c.account.masterReplica(), c.writes())
+		r.stamp(c.catalog.masterReplica(), c.writes())
 	}
 	if err == nil {
 		return r
@@ -242,11 +243,11 @@ func (c *call) answer(err error) *response {
 }
 
 // activityID is the one that the client sent, else one of the account's own.
-func (c *call) activityID() string {
-	if sent := c.header.Get("X-Ms-Activity-Id"); sent != "" {
+func (a *Account) activityID(header http.Header) string {
+	if sent := header.Get("X-Ms-Activity-Id"); sent != "" {
 		return sent
 	}
-	return fmt.Sprintf("%08x-0000-4000-8000-%012x", c.account.seed, c.account.calls.Add(1))
+	return fmt.Sprintf("%08x-0000-4000-8000-%012x", a.seed, a.calls.Add(1))
 }
 
 // complete adds the headers that every answer has, and those of the answers of partitions

@@ -58,7 +58,7 @@ func (o *container) rescheduleExpiry() {
 
 // expire deletes the documents that have expired by now, in the order and with the
 // times of their deadlines. Like deletes they do not appear in the latest-version feed.
-func (o *container) expire(now time.Time) {
+func expire(o *container, now time.Time) {
 	for len(o.expiry) > 0 && o.expiry[0].expires <= now.Unix() {
 		doc := heap.Pop(&o.expiry).(*document)
 		if doc.superseded {

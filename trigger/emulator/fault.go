@@ -96,11 +96,12 @@ func (a *Account) Inject(f Fault) (remove func()) {
 // Check returns an error if an expression of the fault does not compile, a value
 // is out of its bounds, or the fault would do nothing.
 func (f Fault) Check() error {
-	_, err := f.compile()
+	_, err := activate(f)
 	return err
 }
 
-func (f Fault) compile() (*activeFault, error) {
+// activate compiles the expressions of a fault. It fails as [Fault.Check] does.
+func activate(f Fault) (*activeFault, error) {
 	if err := f.checkValues(); err != nil {
 		return nil, err
 	}
@@ -138,7 +139,7 @@ func (f Fault) hasEffect() bool {
 }
 
 func (s *faults) add(f Fault) (string, error) {
-	active, err := f.compile()
+	active, err := activate(f)
 	if err != nil {
 		return "", err
 	}
@@ -159,12 +160,13 @@ func (s *faults) remove(id string) (removed int) {
 	return oldCount - len(s.active)
 }
 
-// match returns the fault that acts on this call, nil if none does.
-func (s *faults) match(c *call) *Fault {
+// match returns the fault that acts on a request for a kind of resource, nil if none does.
+// Names in header are in canonical form.
+func (s *faults) match(req *http.Request, header http.Header, kind string) *Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, f := range s.active {
-		if !f.selects(c) || !f.due() {
+		if !f.selects(req, header, kind) || !f.due() {
 			continue
 		}
 		if f.acted++; f.Count > 0 && f.acted == f.Count {
@@ -175,17 +177,17 @@ func (s *faults) match(c *call) *Fault {
 	return nil
 }
 
-func (f *activeFault) selects(c *call) bool {
+func (f *activeFault) selects(req *http.Request, header http.Header, kind string) bool {
 	for name, expression := range f.header {
-		if !expression.MatchString(c.header.Get(name)) {
+		if !expression.MatchString(header.Get(name)) {
 			return false
 		}
 	}
-	return (f.Method == "" || strings.EqualFold(f.Method, c.method)) &&
-		(f.Resource == "" || f.Resource == c.target.kind) &&
-		(f.Range == "" || f.Range == c.header.Get("X-Ms-Documentdb-Partitionkeyrangeid")) &&
-		f.path.MatchString(c.request.URL.Path) &&
-		(f.Match == nil || f.Match(c.request))
+	return (f.Method == "" || strings.EqualFold(f.Method, req.Method)) &&
+		(f.Resource == "" || f.Resource == kind) &&
+		(f.Range == "" || f.Range == header.Get("X-Ms-Documentdb-Partitionkeyrangeid")) &&
+		f.path.MatchString(req.URL.Path) &&
+		(f.Match == nil || f.Match(req))
 }
 
 // due counts a match and reports whether the fault acts on it.
@@ -258,20 +260,27 @@ func (d *duration) UnmarshalText(text []byte) error {
 	return err
 }
 
-func (f Fault) json(id string) faultJSON {
+func describeFault(f Fault, id string) faultJSON {
 	return faultJSON{ID: id, plainFault: plainFault(f), RetryAfter: duration(f.RetryAfter), Delay: duration(f.Delay)}
 }
 
+// readFault is the inverse of describeFault.
+func readFault(b []byte) (Fault, error) {
+	var j faultJSON
+	err := unmarshalStrict(b, &j)
+	f := Fault(j.plainFault)
+	f.RetryAfter, f.Delay = time.Duration(j.RetryAfter), time.Duration(j.Delay)
+	return f, err
+}
+
 // MarshalJSON gives the form of POST /_emulator/faults.
-func (f Fault) MarshalJSON() ([]byte, error) { return json.Marshal(f.json("")) }
+func (f Fault) MarshalJSON() ([]byte, error) { return json.Marshal(describeFault(f, "")) }
 
 // UnmarshalJSON reads the form of POST /_emulator/faults.
 func (f *Fault) UnmarshalJSON(b []byte) error {
-	var j faultJSON
-	if err := unmarshalStrict(b, &j); err != nil {
-		return err
+	read, err := readFault(b)
+	if err == nil {
+		*f = read
 	}
-	*f = Fault(j.plainFault)
-	f.RetryAfter, f.Delay = time.Duration(j.RetryAfter), time.Duration(j.Delay)
-	return nil
+	return err
 }

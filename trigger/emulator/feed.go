@@ -55,7 +55,13 @@ type entry interface {
 	subject() *item
 	written() int64 // seconds since 1970
 	size() int      // in bytes, about
-	appendTo(b []byte, o *container) []byte
+	appendTo(b []byte, form feedForm) []byte
+}
+
+// feedForm is the part of a container on which the text of its changes depends.
+type feedForm struct {
+	key      epk.Definition
+	previous bool // replaces and deletes have the image before them
 }
 
 // page is the result of one read of a feed.
@@ -93,7 +99,7 @@ func (c *call) readFeed() (*response, error) {
 		if err := req.partition.budget.admit(c.now); err != nil {
 			return nil, err
 		}
-		found = req.read(c.account.options.Manners)
+		found = req.read(c.catalog.options.Manners)
 		return found.response(o, req.partition), nil
 	})
 	if r != nil && r.status == http.StatusOK {
@@ -258,8 +264,19 @@ func (req *feedRequest) read(m Manners) page {
 		found.entries = append(found.entries, e)
 		size += e.size()
 	}
-	found.lsn = m.endLSN(req, len(found.entries), found.last())
+	found.lsn = req.endLSN(m, len(found.entries), found.last())
 	return found
+}
+
+// endLSN is the LSN of a page that reaches the end, of so many changes.
+func (req *feedRequest) endLSN(m Manners, changes int, last int64) int64 {
+	switch {
+	case m.FullAsCut && changes >= req.limit:
+		return last
+	case m.IdleKeepsETag && changes == 0 && req.after > 0:
+		return req.after
+	}
+	return max(req.after, req.partition.newest(m))
 }
 
 // last returns the LSN of the last change of the page, 0 if it has none.
@@ -325,11 +342,12 @@ func (f page) body(o *container) []byte {
 		size += e.size() + 32
 	}
 	b := append(make([]byte, 0, size), `{"_rid":"`+o.rid+`","Documents":[`...)
+	form := o.feedForm()
 	for i, e := range f.entries {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = e.appendTo(b, o)
+		b = e.appendTo(b, form)
 	}
 	b = append(b, `],"_count":`...)
 	return append(strconv.AppendInt(b, int64(len(f.entries)), 10), '}')

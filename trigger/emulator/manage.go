@@ -59,23 +59,23 @@ func (a *Account) State() State {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	for _, name := range slices.Sorted(maps.Keys(a.databases)) {
-		s.Databases = append(s.Databases, a.databases[name].state())
+		s.Databases = append(s.Databases, databaseState(a.databases[name]))
 	}
 	return s
 }
 
-func (d *database) state() DatabaseState {
+func databaseState(d *database) DatabaseState {
 	s := DatabaseState{ID: d.Name, ResourceID: d.rid(), Containers: []ContainerState{}}
 	for _, name := range slices.Sorted(maps.Keys(d.containers)) {
-		s.Containers = append(s.Containers, d.containers[name].state())
+		s.Containers = append(s.Containers, containerState(d.containers[name]))
 	}
 	return s
 }
 
-func (o *container) state() ContainerState {
+func containerState(o *container) ContainerState {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.advance(o.account.now())
+	advance(o, o.platform.now())
 	s := ContainerState{ID: o.Name, ResourceID: o.rid, Items: len(o.items), Retention: int(o.retention / time.Minute), Ranges: []RangeState{}}
 	for _, p := range o.Partitions {
 		r := RangeState{
@@ -204,7 +204,7 @@ func (s *faults) describe() map[string][]faultJSON {
 	defer s.mu.Unlock()
 	list := []faultJSON{}
 	for _, f := range s.active {
-		list = append(list, f.json(f.id))
+		list = append(list, describeFault(f.Fault, f.id))
 	}
 	return map[string][]faultJSON{"faults": list}
 }

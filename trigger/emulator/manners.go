@@ -30,17 +30,6 @@ func (m Manners) cutLSN(last, next int64) int64 {
 	return last
 }
 
-// endLSN is the LSN of a page that reaches the end, of so many changes.
-func (m Manners) endLSN(req *feedRequest, changes int, last int64) int64 {
-	switch {
-	case m.FullAsCut && changes >= req.limit:
-		return last
-	case m.IdleKeepsETag && changes == 0 && req.after > 0:
-		return req.after
-	}
-	return max(req.after, req.partition.newest(m))
-}
-
 // newest returns the LSN that an etag at the end of the range names.
 func (p *partition) newest(m Manners) int64 {
 	if m.OwnLSNs && p.ownLSN > 0 {

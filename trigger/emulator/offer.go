@@ -126,28 +126,29 @@ func (c *call) dispatchOffer() (*response, error) {
 
 // eachOffer calls fn with every offer and the function that saves it. It stops if
 // fn returns false. The caller holds the account's mu.
-func (a *Account) eachOffer(fn func(o *offer, save func() uint64) bool) {
+func (a *catalog) eachOffer(fn func(o *offer, save func() uint64) bool) {
 	for _, d := range a.databases {
 		if d.Throughput != nil && !fn(d.Throughput, func() uint64 { return a.saveDatabase(d) }) {
 			return
 		}
 		for _, o := range d.containers {
-			if !o.eachOffer(fn) {
+			if !o.withOffer(func(offer *offer) bool { return fn(offer, func() uint64 { return a.saveWithCounters(o) }) }) {
 				return
 			}
 		}
 	}
 }
 
-func (o *container) eachOffer(fn func(o *offer, save func() uint64) bool) bool {
+// withOffer returns fn of the container's offer, true if it has none.
+func (o *container) withOffer(fn func(*offer) bool) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.Throughput == nil || fn(o.Throughput, func() uint64 { return o.account.saveWithCounters(o) })
+	return o.Throughput == nil || fn(o.Throughput)
 }
 
 // offerBodies are all offers, in order of their ids.
 func (c *call) offerBodies() [][]byte {
-	a := c.account
+	a := c.catalog
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	c.ticket = a.ticket
@@ -165,7 +166,7 @@ func (c *call) offerBodies() [][]byte {
 
 // onOffer answers with the offer of the path after fn, which may change it.
 func (c *call) onOffer(fn func(*offer) error) (*response, error) {
-	a := c.account
+	a := c.catalog
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r, err := (*response)(nil), error(notFound("offer"))
@@ -243,8 +244,8 @@ func (c *call) replaceOffer() (*response, error) {
 			o.Manual = 0
 		}
 		o.Highest = max(o.Highest, o.units())
-		c.account.writes++
-		o.ETag, o.Modified = formatETag(c.account.seed, math.MaxUint32, c.account.writes), c.now.Unix()
+		c.catalog.writes++
+		o.ETag, o.Modified = formatETag(c.catalog.seed, math.MaxUint32, c.catalog.writes), c.now.Unix()
 		return nil
 	})
 }

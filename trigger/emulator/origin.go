@@ -49,3 +49,17 @@ func loopbackName(host string) bool {
 	ip := net.ParseIP(name)
 	return name == "localhost" || ip != nil && ip.IsLoopback()
 }
+
+// advertised returns an endpoint that the caller of req can reach: [ServeOptions.Advertise],
+// or the host that the caller has used, which may be that of a proxy.
+func (a *Account) advertised(req *http.Request) string {
+	served := a.served.Load()
+	if req.RemoteAddr == "" || req.Host == "" || served != nil && served.advertised != "" {
+		return a.Endpoint()
+	}
+	scheme := "http"
+	if req.TLS != nil {
+		scheme = "https"
+	}
+	return scheme + "://" + req.Host + "/"
+}

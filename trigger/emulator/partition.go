@@ -88,13 +88,13 @@ func parseSession(token string) (version, lsn int64, err error) {
 // stamp adds the headers that tell the range's state to the answer to a read.
 func (p *partition) stamp(r *response) { r.stamp(p.replica(), false) }
 
-// body is the range as pkranges lists it.
-func (p *partition) body(c *container, share float64) []byte {
+// rangeBody is a range as pkranges lists it, with its share of the throughput.
+func (o *container) rangeBody(p *partition, share float64) []byte {
 	seq, _ := strconv.Atoi(p.ID)
-	rid := memberRID(c.ridBytes, typeRange, uint64(seq))
+	rid := memberRID(o.ridBytes, typeRange, uint64(seq))
 	body, _ := json.Marshal(map[string]any{ // strings and numbers always marshal
-		"id": p.ID, "_rid": rid, "_self": c.path + "pkranges/" + rid + "/",
-		"_etag": formatETag(c.account.seed, c.Number, uint64(p.Born)), "_ts": p.Modified,
+		"id": p.ID, "_rid": rid, "_self": o.path + "pkranges/" + rid + "/",
+		"_etag": formatETag(o.platform.seed, o.Number, uint64(p.Born)), "_ts": p.Modified,
 		"minInclusive": p.Min, "maxExclusive": p.Max, "ridPrefix": seq, "throughputFraction": share,
 		"status": "online", "parents": p.Parents, "ownedArchivalPKRangeIds": []string{}, "lsn": p.lsn,
 	})

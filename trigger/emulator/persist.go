@@ -63,11 +63,11 @@ func encode(v any) []byte {
 }
 
 // metaRecord is saved when one of its counters changes. The caller holds a.mu.
-func (a *Account) metaRecord() record {
+func (a *catalog) metaRecord() record {
 	return record{accountBucket, metaKey, encode(metadata{format, a.seed, a.created, a.writes, a.master.Load()})}
 }
 
-func (a *Account) saveDatabase(d *database) uint64 {
+func (a *catalog) saveDatabase(d *database) uint64 {
 	if a.store == nil {
 		return 0
 	}
@@ -76,12 +76,12 @@ func (a *Account) saveDatabase(d *database) uint64 {
 
 // record keeps the LSN of the containers that share the throughput, so that it does not go
 // back if the container with the newest one is deleted.
-func (d *database) record() record {
+func (d *databaseHead) record() record {
 	d.LSN = d.shared.newest()
 	return record{databaseBucket, numberKey(d.Number), encode(d)}
 }
 
-func (a *Account) removeDatabase(d *database) uint64 {
+func (a *catalog) removeDatabase(d *database) uint64 {
 	if a.store == nil {
 		return 0
 	}
@@ -94,21 +94,21 @@ func (a *Account) removeDatabase(d *database) uint64 {
 
 // saveWithCounters saves a container and the account's counters. The caller holds
 // a.mu.
-func (a *Account) saveWithCounters(o *container) uint64 {
+func (a *catalog) saveWithCounters(o *container) uint64 {
 	if a.store == nil {
 		return 0
 	}
 	return a.store.enqueue(append(o.records(), a.metaRecord())...)
 }
 
-func (a *Account) saveContainer(o *container) uint64 {
-	if a.store == nil {
+func (o *container) save() uint64 {
+	if o.platform.store == nil {
 		return 0
 	}
-	return a.store.enqueue(o.records()...)
+	return o.platform.store.enqueue(o.records()...)
 }
 
-func (a *Account) removeContainer(o *container) uint64 {
+func (a *catalog) removeContainer(o *container) uint64 {
 	if a.store == nil {
 		return 0
 	}
@@ -143,12 +143,12 @@ func (o *container) writesRecord() record {
 	return record{o.stateBucket(), writesKey, binary.BigEndian.AppendUint64(value, o.lastSeq)}
 }
 
-// saveChanges saves a transaction.
-func (a *Account) saveChanges(t *transaction) uint64 {
-	if a.store == nil {
+// save saves the changes of the transaction.
+func (t *transaction) save() uint64 {
+	o := t.container
+	if o.platform.store == nil {
 		return 0
 	}
-	o := t.container
 	records := []record{o.lsnRecord(t.partition), o.writesRecord()}
 	for _, v := range t.versions {
 		records = append(records, o.versionRecord(v))
@@ -165,7 +165,7 @@ func (a *Account) saveChanges(t *transaction) uint64 {
 		}
 		records = append(records, r)
 	}
-	return a.store.enqueue(records...)
+	return o.platform.store.enqueue(records...)
 }
 
 // appendRecord appends the stored form: six numbers, two strings and the body. The last
@@ -211,7 +211,7 @@ func readRecord(key, value []byte) (*document, error) {
 }
 
 // open reads the account in a directory, or begins one if the directory is empty.
-func (a *Account) open(directory string) error {
+func (a *catalog) open(directory string) error {
 	s, err := openStore(directory, a.options.Log)
 	if err != nil {
 		return err
@@ -226,7 +226,7 @@ func (a *Account) open(directory string) error {
 	return s.wait(s.enqueue(a.metaRecord()))
 }
 
-func (a *Account) load(tx *bolt.Tx) error {
+func (a *catalog) load(tx *bolt.Tx) error {
 	account := tx.Bucket([]byte(accountBucket))
 	if account == nil {
 		return nil // new
@@ -265,8 +265,8 @@ func each(tx *bolt.Tx, bucket string, fn func(key, value []byte) error) error {
 	return b.ForEach(fn)
 }
 
-func (a *Account) loadContainer(tx *bolt.Tx, databases map[uint32]*database, value []byte) error {
-	o := &container{account: a, items: make(map[string]*item)}
+func (a *catalog) loadContainer(tx *bolt.Tx, databases map[uint32]*database, value []byte) error {
+	o := &container{platform: a.platform, items: make(map[string]*item)}
 	if err := json.Unmarshal(value, o); err != nil {
 		return fmt.Errorf("read container: %w", err)
 	}
@@ -274,7 +274,7 @@ func (a *Account) loadContainer(tx *bolt.Tx, databases map[uint32]*database, val
 	if !ok {
 		return fmt.Errorf("read container %q: its database is missing", o.Name)
 	}
-	o.database = d
+	o.database = &d.databaseHead
 	o.enter()
 	o.identify()
 	definition, err := parseContainer(o.Definition)
@@ -333,5 +333,5 @@ func (o *container) restore(documents []*document) {
 	for _, p := range o.Partitions {
 		slices.SortFunc(p.items.members, func(a, b *item) int { return cmp.Compare(a.seq, b.seq) })
 	}
-	o.share(o.account.now())
+	o.share(o.platform.now())
 }

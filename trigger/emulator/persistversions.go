@@ -18,15 +18,15 @@ func (o *container) versionRecord(v *version) record {
 
 // removeVersions removes trimmed versions from the store. No call waits for it: if
 // a crash loses the removal, the versions are trimmed again.
-func (a *Account) removeVersions(o *container, p *partition, old []*version) {
-	if a.store == nil {
+func (o *container) removeVersions(p *partition, old []*version) {
+	if o.platform.store == nil {
 		return
 	}
 	records := []record{o.lsnRecord(p)}
 	for _, v := range old {
 		records = append(records, record{o.versionBucket(), v.key(), nil})
 	}
-	a.store.enqueue(records...)
+	o.platform.store.enqueue(records...)
 }
 
 // appendRecord appends the stored form: LSN, time, whether it expired, the

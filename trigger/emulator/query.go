@@ -126,9 +126,8 @@ func (c *call) listItems() (*response, error) {
 
 // runQuery answers one page.
 func (c *call) runQuery(o *container, q queryText) (*response, error) {
-	s := &scan{call: c, container: o}
-	var err error
-	if s.span, err = c.querySpan(q, o); err != nil {
+	s, err := c.scan(q, o)
+	if err != nil {
 		return nil, err
 	}
 	if err := c.checkCrossPartition(q, s); err != nil {
@@ -142,16 +141,16 @@ func (c *call) runQuery(o *container, q queryText) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.account.queries.Acquire(c.ctx, 1); err != nil {
+	if err := c.catalog.queries.Acquire(c.ctx, 1); err != nil {
 		c.ended = err
 		return nil, err
 	}
-	defer c.account.queries.Release(1)
+	defer c.catalog.queries.Release(1)
 	found, err := q.page(s, from, limit)
 	if err != nil {
 		return nil, err
 	}
-	return s.finish(found, q.Properties())
+	return c.finishQuery(s, found, q.Properties())
 }
 
 // checkCrossPartition fails if the service's gateway could not answer by itself:
@@ -161,7 +160,7 @@ func (c *call) runQuery(o *container, q queryText) (*response, error) {
 // October 2026.
 func (c *call) checkCrossPartition(q queryText, s *scan) error {
 	p := q.Properties()
-	if p.Constant || s.prefix || c.header.Get("X-Ms-Documentdb-Partitionkeyrangeid") != "" || c.method == http.MethodGet {
+	if p.Constant || s.prefix || s.rangeID != "" || c.method == http.MethodGet {
 		return nil
 	}
 	if !strings.EqualFold(c.header.Get("X-Ms-Documentdb-Query-Enablecrosspartition"), "true") {
@@ -227,7 +226,7 @@ func (q queryText) page(s *scan, from bookmark, limit int) (results, error) {
 		return results{}, queryFailure(err)
 	}
 	properties := q.Properties()
-	rangeID := s.call.header.Get("X-Ms-Documentdb-Partitionkeyrangeid")
+	rangeID := s.rangeID
 	if properties.Streams || properties.Ordered {
 		rangeID = ""
 	}
@@ -242,7 +241,7 @@ func (q queryText) page(s *scan, from bookmark, limit int) (results, error) {
 		return results{}, err
 	}
 	var found results
-	for r, err := range q.Stream(documents, q.parameters, s.call.env(), position) {
+	for r, err := range q.Stream(documents, q.parameters, s.env, position) {
 		if err != nil {
 			return results{}, queryFailure(err)
 		}
@@ -289,11 +288,11 @@ func (c *call) queryBodies(rid, name string, bodies [][]byte) (*response, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.account.queries.Acquire(c.ctx, 1); err != nil {
+	if err := c.catalog.queries.Acquire(c.ctx, 1); err != nil {
 		c.ended = err
 		return nil, err
 	}
-	defer c.account.queries.Release(1)
+	defer c.catalog.queries.Release(1)
 	found, err := q.Run(slices.Values(bodies), q.parameters, c.env())
 	if err != nil {
 		return nil, queryFailure(err)

@@ -43,7 +43,7 @@ func (o *container) rangesSince(topology int) *response {
 	bodies := [][]byte{}
 	for _, p := range o.Partitions {
 		if p.Born > topology {
-			bodies = append(bodies, p.body(o, 1/float64(len(o.Partitions))))
+			bodies = append(bodies, o.rangeBody(p, 1/float64(len(o.Partitions))))
 		}
 	}
 	r := reply(http.StatusOK, envelope(o.rid, "PartitionKeyRanges", bodies)) // without a charge

@@ -23,18 +23,11 @@ type replica struct {
 // replica returns the state of the range. The caller holds the container's mu.
 func (p *partition) replica() replica { return replica{p.ID, p.session(), p.lsn} }
 
-// masterReplica returns the state of the master partition. Its tokens begin like those of a
-// range.
-func (a *Account) masterReplica() replica {
-	lsn := a.master.Load()
-	return replica{session: "0:-1#" + strconv.FormatInt(lsn, 10), lsn: lsn}
-}
-
 // replica returns the state of the partition that the call has reached, nil if that is the
 // gateway.
 func (c *call) replica() *replica {
 	if c.reached == nil && c.metadata {
-		master := c.account.masterReplica()
+		master := c.catalog.masterReplica()
 		return &master
 	}
 	return c.reached
@@ -143,7 +136,7 @@ func (c *call) describe(f *failure, from replica) string {
 	if !f.entity {
 		text = errorList(text)
 	}
-	uri := fmt.Sprintf("/apps/%08x/services/%08x/partitions/%s/replicas/1p/", c.account.seed, c.account.seed, from.rangeID)
+	uri := fmt.Sprintf("/apps/%08x/services/%08x/partitions/%s/replicas/1p/", c.catalog.seed, c.catalog.seed, from.rangeID)
 	moment := c.now.UTC().Format(time.RFC3339Nano)
 	stats := fmt.Sprintf("\r\nRequestStartTime: %s, RequestEndTime: %s,  Number of regions attempted:1\r\n", moment, moment) +
 		fmt.Sprintf("RequestStart: %s; ResponseTime: %s; StoreResult: StorePhysicalAddress: rntbd:/%s, LSN: %d, GlobalCommittedLsn: %d, PartitionKeyRangeId: %s, StatusCode: %d, SubStatusCode: %d, RequestCharge: %.2f, SessionToken: %s; ResourceType: %s, OperationType: %s\r\n, SDK: %s",

@@ -73,7 +73,7 @@ func (a *Account) reshape(database, name string, fn func(*container, time.Time) 
 	if err := a.store.writable(); err != nil {
 		return err
 	}
-	c := &call{account: a, now: a.now(), target: target{kind: kindContainer, database: database, container: name}}
+	c := &call{catalog: a.catalog, now: a.now(), target: target{kind: kindContainer, database: database, container: name}}
 	o, err := c.container()
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (o *container) adjacent(ids []string) ([]*partition, error) {
 
 // replace begins a reshaping.
 func (o *container) replace(parents, successors []*partition, now time.Time) {
-	o.reshaping = &reshaping{successors: successors, until: now.Add(o.account.options.Splitting)}
+	o.reshaping = &reshaping{successors: successors, until: now.Add(o.platform.options.Splitting)}
 	for _, p := range parents {
 		o.reshaping.parents = append(o.reshaping.parents, p.ID)
 	}
@@ -164,7 +164,7 @@ func (o *container) finishReshaping(now time.Time) {
 	o.Partitions = slices.Replace(o.Partitions, first, first+len(parents), r.successors...)
 	o.retain(o.retention) // which keeps nothing if ranges were merged
 	o.share(now)
-	o.ticket = o.account.saveContainer(o)
+	o.ticket = o.save()
 }
 
 // inherit fills p from its parents.
@@ -185,5 +185,5 @@ func (p *partition) inherit(parents []*partition) {
 			p.items.push(i)
 		}
 	}
-	p.versions = parents[0].versions.part(p) // a merged range keeps none
+	p.versions = parents[0].versions.part(p.holds) // a merged range keeps none
 }

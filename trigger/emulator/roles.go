@@ -94,7 +94,7 @@ const anyScope = ""
 
 // permit fails if the roles of a principal do not allow the request.
 func (c *call) permit(principal string) error {
-	assigned := c.account.roles.Load()
+	assigned := c.catalog.roles.Load()
 	if assigned == nil {
 		return nil
 	}
@@ -138,7 +138,7 @@ func (c *call) resource() string {
 		return anyScope
 	}
 	database, container := c.target.database, c.target.container
-	a := c.account
+	a := c.catalog
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	if d, ok := a.findDatabase(database); ok {

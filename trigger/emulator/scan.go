@@ -2,51 +2,59 @@ package emulator
 
 import (
 	"context"
-	"encoding/base64"
-	"fmt"
 	"iter"
-	"net/http"
 	"slices"
 	"sort"
-	"strconv"
-	"strings"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"halley/trigger/emulator/epk"
 	"halley/trigger/emulator/sql"
 )
 
-// Charges of a page of a query, which agree with recorded answers of a hosted account,
-// October 2026, within ten percent. An index finds the documents, so that a count costs
-// the same for 500 and for 2,500 of them.
-const (
-	queryUnits  = 2.25
-	filterUnits = 0.57  // of a condition, an aggregate or a partition key
-	resultUnits = 0.015 // of each result, and of each kilobyte
-)
-
-// maxContinuation bounds the continuation of a query, which holds values of ORDER BY:
-// clients send it back in a header, see maxHeader.
-const maxContinuation = 32 << 10
-
 // chunk is how many documents a query that streams takes from a container at once.
 const chunk = 256
-
-// noIndexes is the answer to a request for index metrics: nothing is indexed here.
-const noIndexes = `{"UtilizedSingleIndexes":[],"PotentialSingleIndexes":[],"UtilizedCompositeIndexes":[],"PotentialCompositeIndexes":[]}`
 
 // scan reads the documents that a query is about, in the order in which their
 // items were created. The container is locked only while it takes a chunk.
 type scan struct {
 	span
-	call      *call
 	container *container
-	after     int64 // sequence number of the last item that was read
-	size      int   // of a chunk; 0 = all at once
-	read      []int64
-	bytes     int // of the documents that were read
-	err       error
+	rangeID   string // the range that the request names; "" = it names none
+	env       sql.Env
+	// ranges calls visit with the ranges that the query reads and their container locked.
+	// It fails if a range is gone, or refuses the request.
+	ranges func(visit func([]*partition)) error
+	after  int64 // sequence number of the last item that was read
+	size   int   // of a chunk; 0 = all at once
+	read   []int64
+	bytes  int // of the documents that were read
+	err    error
+}
+
+// scan returns a scan of the documents that a query is about.
+func (c *call) scan(q queryText, o *container) (*scan, error) {
+	s := &scan{container: o, rangeID: c.header.Get("X-Ms-Documentdb-Partitionkeyrangeid"), env: c.env()}
+	s.ranges = func(visit func([]*partition)) error {
+		_, err := c.locked(o, func() (*response, error) {
+			partitions, err := s.partitions()
+			if err != nil {
+				return nil, err
+			}
+			for _, p := range partitions {
+				if err := c.checkSession(p); err != nil {
+					return nil, err
+				}
+				if err := p.budget.admit(c.now); err != nil {
+					return nil, err
+				}
+			}
+			visit(partitions)
+			return nil, nil
+		})
+		return err
+	}
+	var err error
+	s.span, err = c.querySpan(q, o)
+	return s, err
 }
 
 // snapshot is one document, and the sequence number of its item.
@@ -93,7 +101,7 @@ func (s *scan) bookmark(position sql.Position, window sql.Limits) *bookmark {
 func (s *scan) documents() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for {
-			if s.err = context.Cause(s.call.ctx); s.err != nil {
+			if s.err = context.Cause(s.env.Context); s.err != nil {
 				return
 			}
 			taken, err := s.take()
@@ -116,21 +124,10 @@ func (s *scan) documents() iter.Seq[[]byte] {
 // take reads the next chunk.
 func (s *scan) take() ([]snapshot, error) {
 	var taken []snapshot
-	_, err := s.call.locked(s.container, func() (*response, error) {
-		partitions, err := s.partitions()
-		if err != nil {
-			return nil, err
-		}
+	err := s.ranges(func(partitions []*partition) {
 		for _, p := range partitions {
-			if err := s.call.checkSession(p); err != nil {
-				return nil, err
-			}
-			if err := p.budget.admit(s.call.now); err != nil {
-				return nil, err
-			}
 			taken = append(taken, s.takeFrom(p)...)
 		}
-		return nil, nil
 	})
 	// slices.SortFunc would be compiled for this type: 14 kB of an app with dev.
 	sort.Slice(taken, func(i, j int) bool { return taken[i].seq < taken[j].seq })
@@ -155,8 +152,8 @@ func (s *scan) takeFrom(p *partition) (taken []snapshot) {
 // partitions returns the ranges that the query reads: the one that the request
 // names, or if it names none those that hold its keys.
 func (s *scan) partitions() ([]*partition, error) {
-	if id := s.call.header.Get("X-Ms-Documentdb-Partitionkeyrangeid"); id != "" {
-		p, err := s.container.partition(id)
+	if s.rangeID != "" {
+		p, err := s.container.partition(s.rangeID)
 		return []*partition{p}, err
 	}
 	var found []*partition
@@ -166,60 +163,4 @@ func (s *scan) partitions() ([]*partition, error) {
 		}
 	}
 	return found, nil
-}
-
-// finish makes a page the answer.
-func (s *scan) finish(found results, properties sql.Properties) (*response, error) {
-	r := reply(http.StatusOK, envelope(s.container.rid, "Documents", found.values))
-	r.set("x-ms-item-count", strconv.Itoa(len(found.values)))
-	units := queryUnits + resultUnits*float64(len(found.values)+found.size/1024)
-	if !properties.Constant && (properties.Filtered || properties.Aggregates != nil || s.prefix) {
-		units += filterUnits
-	}
-	_, err := s.call.locked(s.container, func() (*response, error) {
-		partitions, err := s.partitions()
-		if err != nil {
-			return nil, err
-		}
-		sessions := make([]string, len(partitions))
-		for i, p := range partitions {
-			p.budget.spend(units / float64(len(partitions)))
-			sessions[i] = p.session()
-		}
-		r.stamp(partitions[0].replica(), false)
-		r.set("x-ms-session-token", strings.Join(sessions, ","))
-		return nil, nil
-	})
-	r.charge(units)
-	s.container.name(r)
-	if found.next != nil {
-		token := escapeASCII(encode(found.next))
-		if len(token) > maxContinuation {
-			return nil, badRequest("The query cannot be continued: its ORDER BY values make a continuation of %d bytes, at most %d are allowed.", len(token), maxContinuation)
-		}
-		r.set("x-ms-continuation", string(token))
-	}
-	if strings.EqualFold(s.call.header.Get("X-Ms-Documentdb-Populatequerymetrics"), "true") {
-		r.set("x-ms-documentdb-query-metrics", s.metrics(found))
-	}
-	if strings.EqualFold(s.call.header.Get("X-Ms-Cosmos-Populateindexmetrics"), "true") {
-		r.set("x-ms-cosmos-index-utilization", base64.StdEncoding.EncodeToString([]byte(noIndexes)))
-	}
-	return r, err
-}
-
-// escapeASCII escapes the characters of JSON text that are not ASCII: Node.js and
-// others read headers as Latin-1.
-func escapeASCII(text []byte) []byte {
-	escaped := make([]byte, 0, len(text))
-	for _, r := range string(text) {
-		if r < utf8.RuneSelf {
-			escaped = append(escaped, byte(r))
-			continue
-		}
-		for _, unit := range utf16.AppendRune(nil, r) {
-			escaped = fmt.Appendf(escaped, `\u%04x`, unit)
-		}
-	}
-	return escaped
 }

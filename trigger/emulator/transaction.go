@@ -41,7 +41,7 @@ type outcome struct {
 
 // begin starts a transaction. It fails if the range's budget is spent. The caller
 // holds the container's lock until it has committed or dropped the transaction.
-func (o *container) begin(key epk.Key, now time.Time) (*transaction, error) {
+func begin(o *container, key epk.Key, now time.Time) (*transaction, error) {
 	hash := o.keyDefinition.Hash(key)
 	t := &transaction{
 		container: o, partition: o.locate(hash), key: key, keyText: key.String(), epk: hash, now: now,
@@ -210,7 +210,7 @@ func (t *transaction) commit() {
 		t.partition.ownLSN = t.partition.lsn
 	}
 	t.log()
-	t.container.ticket = t.container.account.saveChanges(t)
+	t.container.ticket = t.save()
 }
 
 // apply moves an item from one version to the next within p.

@@ -17,7 +17,7 @@ func (c *call) dispatchUsers() (*response, error) {
 
 // databaseRID is the resource id of the database of the path.
 func (c *call) databaseRID() (string, error) {
-	a := c.account
+	a := c.catalog
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	d, ok := a.findDatabase(c.target.database)

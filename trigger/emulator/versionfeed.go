@@ -42,8 +42,8 @@ func (c *call) versionPosition(o *container, req *feedRequest) error {
 // azure-sdk-for-rust).
 type latest struct{ *document }
 
-func (l latest) appendTo(b []byte, o *container) []byte {
-	b = l.document.appendTo(append(b, `{"current":`...), o)
+func (l latest) appendTo(b []byte, form feedForm) []byte {
+	b = l.document.appendTo(append(b, `{"current":`...), form)
 	b = strconv.AppendInt(append(b, `,"metadata":{"lsn":`...), l.lsn, 10)
 	b = strconv.AppendInt(append(b, `,"crts":`...), l.modified, 10)
 	return append(b, '}', '}')
@@ -75,7 +75,7 @@ type versionMetadata struct {
 
 // appendTo appends the envelope of v. If v is a delete, its current is empty, and
 // its metadata has the id and partition key of the item.
-func (v *version) appendTo(b []byte, o *container) []byte {
+func (v *version) appendTo(b []byte, form feedForm) []byte {
 	m := versionMetadata{Operation: "create", LSN: v.lsn, Time: v.time}
 	b = append(b, `{"current":`...)
 	if v.current != nil {
@@ -86,22 +86,27 @@ func (v *version) appendTo(b []byte, o *container) []byte {
 	if v.previous != nil {
 		m.Operation, m.PreviousLSN = "replace", v.previous.lsn
 	}
-	if v.previous != nil && !o.account.options.WithoutPrevious {
+	if v.previous != nil && form.previous {
 		b = append(append(b, `,"previous":`...), v.previous.body...)
 	}
 	if v.current == nil {
-		m.Operation, m.Expired, m.ID, m.PartitionKey = "delete", &v.expired, v.previous.item.id(), o.keyObject(v.previous.item)
+		m.Operation, m.Expired, m.ID, m.PartitionKey = "delete", &v.expired, v.previous.item.id(), form.keyObject(v.previous.item.key())
 	}
 	b = append(append(b, `,"metadata":`...), encode(m)...)
 	return append(b, '}')
 }
 
-// keyObject is the part of a document that makes its partition key.
-func (o *container) keyObject(i *item) map[string]any {
+// feedForm is the form of the container's changes.
+func (o *container) feedForm() feedForm {
+	return feedForm{key: o.keyDefinition, previous: !o.platform.options.WithoutPrevious}
+}
+
+// keyObject is the part of a document that makes its canonical partition key.
+func (f feedForm) keyObject(key string) map[string]any {
 	var values []json.RawMessage
-	_ = json.Unmarshal([]byte(i.key()), &values) // the account has written it
+	_ = json.Unmarshal([]byte(key), &values) // the account has written it
 	object := map[string]any{}
-	for index, names := range o.keyDefinition.Segments() {
+	for index, names := range f.key.Segments() {
 		if string(values[index]) == "{}" {
 			continue // undefined
 		}

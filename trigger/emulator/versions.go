@@ -51,11 +51,11 @@ func (l *versionLog) trim(oldestKept int64) []*version {
 	return old
 }
 
-// part is the log of a range that takes over some of the keys.
-func (l *versionLog) part(p *partition) versionLog {
+// part is the log of a range that takes over some of the effective partition keys.
+func (l *versionLog) part(takes func(key string) bool) versionLog {
 	part := versionLog{trimmed: l.trimmed}
 	for _, v := range l.kept {
-		if p.holds(v.item().epk()) {
+		if takes(v.item().epk()) {
 			part.kept = append(part.kept, v)
 		}
 	}
@@ -133,7 +133,7 @@ func (o *container) trim(now time.Time) {
 	}
 	for _, p := range o.Partitions {
 		if old := p.versions.trim(now.Add(-o.retention).Unix()); len(old) > 0 {
-			o.account.removeVersions(o, p, old)
+			o.removeVersions(p, old)
 		}
 	}
 }

@@ -30,7 +30,7 @@ type ExportedLease struct {
 	Mode         string          `json:"mode"`  // of the feed, as in the document
 	Continuation string          `json:"continuation"`
 	Snapshot     bool            `json:"snapshot,omitempty"` // the continuation is a position in the snapshot of the range
-	Document     json.RawMessage `json:"document"` // as stored, without finished changes, for other tools; an import does not read it
+	Document     json.RawMessage `json:"document"`           // as stored, without finished changes, for other tools; an import does not read it
 }
 
 const exportFormat = "halley-leases/1"
@@ -80,8 +80,7 @@ func (c *Control) PlanImport(ctx context.Context, e Export) (Plan, error) {
 		case exported.Snapshot:
 			s.Refused = "the export is from within the snapshot of the range: seek to snapshot, which begins it again"
 		default:
-			s.moveTo(exported.Continuation)
-			c.countChanges(ctx, set, s)
+			c.seekTo(ctx, set, s, exported.Continuation)
 		}
 	})
 	if err != nil {

@@ -166,13 +166,22 @@ func (c *Control) PlanSeek(ctx context.Context, to Start, ranges ...string) (Pla
 			s.Refused, s.refusal = err.Error(), err
 			return
 		}
-		s.moveTo(position)
-		c.countChanges(ctx, set, s)
+		c.seekTo(ctx, set, s, position)
 	})
 	if err == nil && to.Kind == feed.StartContinuation && len(plan.Steps) != 1 {
 		return Plan{}, errors.New("plan to seek: a continuation belongs to one range: name the range")
 	}
 	return plan, err
+}
+
+// seekTo has a step move its range to a position, if the feed can be read after it.
+func (c *Control) seekTo(ctx context.Context, set *lease.Set, s *Step, position string) {
+	if err := c.checkPosition(ctx, set, s.lease, position); err != nil {
+		s.Refused, s.refusal = err.Error(), err
+		return
+	}
+	s.moveTo(position)
+	c.countChanges(ctx, set, s)
 }
 
 // moveTo sets the position of a step, and its effect.

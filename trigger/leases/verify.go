@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
+	"halley/trigger/cosmos"
+	"halley/trigger/internal/feed"
 	"halley/trigger/internal/lease"
 )
 
@@ -25,8 +28,8 @@ func (f Finding) String() string {
 
 // Verify looks for all that is wrong with the leases: none at all, parts of the key
 // space without a lease or with two, documents that are not leases, duplicates, leases of
-// another mode, owners that are silent, and pauses that an owner ignores. A split that is
-// under way is not a finding. Hosts repair gaps by themselves within two audits.
+// another mode, owners that are silent, pauses that an owner ignores, and positions after which
+// the feed cannot be read. A split that is under way is not a finding. Hosts repair gaps by themselves within two audits.
 func (c *Control) Verify(ctx context.Context) ([]Finding, error) {
 	set := c.openSet()
 	found, err := set.Inspect(ctx)
@@ -58,10 +61,47 @@ func (c *Control) Verify(ctx context.Context) ([]Finding, error) {
 	for _, pair := range lease.NewIndex(found.Leases).Overlaps() {
 		add(pair[0].Token(), "a split that is under way ends by itself; otherwise delete the lease with the smaller epoch", "shares keys with lease %s", pair[1].Token())
 	}
-	for _, l := range sortedByToken(found.Leases) {
+	sorted := sortedByToken(found.Leases)
+	positions := c.checkPositions(ctx, set, sorted)
+	for i, l := range sorted {
 		c.verifyLease(set, l, add)
+		if positions[i] != nil {
+			add(l.Token(), "seek the range to beginning, now, a time or a position of its feed", "%v", positions[i])
+		}
 	}
-	return findings, nil
+	return findings, context.Cause(ctx)
+}
+
+// checkPositions tries to read the feed after the positions of leases, and returns an error for
+// each one at which a host could not continue. A feed that throttles all reads, or that none can
+// reach, is no damage of a lease.
+func (c *Control) checkPositions(ctx context.Context, set *lease.Set, leases []*lease.Lease) []error {
+	found, slots := make([]error, len(leases)), make(chan struct{}, applyParallel)
+	var working sync.WaitGroup
+	for i, l := range leases {
+		slots <- struct{}{}
+		working.Go(func() {
+			defer func() { <-slots }()
+			if err := c.checkPosition(ctx, set, l, l.Continuation()); errors.Is(err, feed.ErrBeyondEnd) || cosmos.Classify(err) == cosmos.OutcomeInvalid {
+				found[i] = err
+			}
+		})
+	}
+	working.Wait()
+	return found
+}
+
+// checkPosition returns an error if a host could not continue a range at a position. That of a
+// range that has split is not checked.
+func (c *Control) checkPosition(ctx context.Context, set *lease.Set, l *lease.Lease, position string) error {
+	part, err := set.Locate(ctx, l)
+	if errors.Is(err, lease.ErrSplit) || position == "" {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return c.feedSource(Start{}, set.Monitored().ResourceID).CheckPosition(ctx, feedTarget(part), position, l.ByKeys())
 }
 
 // verifyLease adds the findings about one lease.

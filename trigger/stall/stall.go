@@ -70,10 +70,14 @@ func (k Kind) IsLimit() bool { return k == RateLimited || k == ReadsLimited }
 func (s Stall) Describe(now time.Time) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s for %s", cmp.Or(kindTexts[s.Kind], "waiting"), roundAge(now.Sub(s.Since)))
-	if s.Kind == HandlerFails && s.Attempts > 0 {
-		fmt.Fprintf(&b, ", attempt %d of %d", s.Attempt, s.Attempts)
-	} else if s.Kind == HandlerFails {
+	switch {
+	case s.Kind != HandlerFails:
+	case s.Attempts == 0:
 		fmt.Fprintf(&b, ", attempt %d, no limit", s.Attempt)
+	case s.Attempt > s.Attempts: // the circuit breaker or the store has held up the dead letter
+		fmt.Fprintf(&b, ", its %d attempts are spent", s.Attempts)
+	default:
+		fmt.Fprintf(&b, ", attempt %d of %d", s.Attempt, s.Attempts)
 	}
 	if wait := s.Next.Sub(now); !s.Next.IsZero() && s.Kind == OwnerSilent {
 		if wait > 0 {
@@ -81,8 +85,8 @@ func (s Stall) Describe(now time.Time) string {
 		} else {
 			fmt.Fprintf(&b, " (lease expired %s ago, and no host takes it)", roundAge(-wait))
 		}
-	} else if !s.Next.IsZero() {
-		fmt.Fprintf(&b, ", next in %s", roundAge(max(wait, 0)))
+	} else if wait > 0 { // an old lease may tell of an attempt that has begun since
+		fmt.Fprintf(&b, ", next in %s", roundAge(wait))
 	}
 	if s.Text != "" {
 		b.WriteString(": " + s.Text)

@@ -22,7 +22,9 @@
 // # Trouble
 //
 // Between the drains and in the handler calls of a run in trouble, a seed selects
-// from what the contract of [trigger.Handler] allows:
+// from what the contract of [trigger.Handler] allows. Seeds are not left to chance: in a
+// few consecutive ones each kind of trouble is met, and those that depend on it are met with
+// a document that is written again afterwards, and with one that is deleted.
 //
 //   - A document is written several times before the function sees it: in latest-version
 //     mode versions are skipped.
@@ -35,6 +37,13 @@
 //   - A call fails when the handler has got a part of the batch. The batch is redelivered and
 //     is halved, while changes of other keys pass it.
 //   - With BlockKeys, a change fails until it is dead-lettered, and is replayed at the end.
+//   - A call fails at each point of its own effect, one after the other: its context ends
+//     when it is used for the first time, in the next call when it is used for the second
+//     time, and so on. A store call with that context fails, and a connection that it uses is
+//     cut, between any two steps of the handler. A request through [World.Client] fails
+//     before it has an effect, or its answer is lost. Store calls with another context, such
+//     as context.Background(), hide these points, unless the sink is a server that the handler
+//     reaches through [World.Wire]: then its connections are cut instead, in some of the calls.
 //   - The context of a call has ended when the call begins.
 //   - Ranges split and merge. There are up to three at the beginning, whose changes are
 //     delivered at the same time.

@@ -30,6 +30,8 @@ const (
 const (
 	historyStream  = 1
 	planStream     = 2
+	caseStream     = 3
+	pointStream    = 4
 	documentStream = 100 // of the first document
 )
 

@@ -36,13 +36,14 @@ type Scenario struct {
 	// Without it a handler that is always wrong in the same way is not found.
 	Want func(documents []json.RawMessage) any
 	// Seeds is the number of seeds: 20. With go test -short at most 8 run, which meet
-	// every kind of trouble.
+	// every case of trouble that the function's settings allow.
 	Seeds int
 }
 
 // Sink is a handler's sink, such as a database, as the processes of one run see it.
 type Sink struct {
-	// Start returns a handler on the sink, as a process makes it when it starts. stop,
+	// Start returns a handler on the sink, as a process makes it when it starts: a new one
+	// for each call, opened again, so that it remembers nothing of another process. stop,
 	// if it is not nil, is called after the last call of the handler. If the process
 	// is killed, it is called only when State has been read, to free resources.
 	Start func() (handler trigger.Handler, stop func() error)
@@ -77,7 +78,7 @@ func Converges(t testing.TB, s Scenario) {
 	}
 }
 
-// shortSeeds is the number of seeds with go test -short. They meet every kind of trouble.
+// shortSeeds is the number of seeds with go test -short. They meet every case of trouble.
 const shortSeeds = 8
 
 func (s Scenario) complete(t testing.TB) Scenario {

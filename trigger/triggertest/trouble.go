@@ -83,6 +83,8 @@ func (e episode) describe(done, size int) string {
 		return "fails " + position
 	case failsForever:
 		return "fails " + position + ", and on this document until dead letters are replayed at the end"
+	case failsInside:
+		return "makes " + in + " several times, each of which fails at a later point of its effect,"
 	case losesContext:
 		return "makes " + in + " with a context that has ended"
 	case splitsRange:
@@ -104,6 +106,8 @@ func (r *run) strike(h *Host, e episode) strike {
 		case failsHalfway, failsForever:
 			_ = callPart(ctx, b, 0, done, call) // a verdict on a part is none on the batch
 			return errTrouble
+		case failsInside:
+			return r.w.failInside(ctx, b, e.seed, call)
 		case losesContext:
 			ended, cancel := context.WithCancelCause(ctx)
 			cancel(errTrouble)

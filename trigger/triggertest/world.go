@@ -49,6 +49,7 @@ type World struct {
 	keyPath  []string
 	function trigger.Function
 	store    memoryStore
+	wires    wires
 
 	reportMisuse sync.Once // of the bytes of a change
 
@@ -82,7 +83,7 @@ func NewWorld(t testing.TB, opts *Options) *World {
 		t: t, account: account, keyPath: keyPath(o.PartitionKey),
 		drains: map[*Host]func(){}, record: newRecord(o.Function.ChangeFeedMode),
 	}
-	w.client = w.newClient(account)
+	w.client = w.newClient(storeCalls{account})
 	w.function = w.complete(o.Function)
 	w.createContainers(o)
 	return w

@@ -164,7 +164,7 @@ func TestFailedChangesAreDeadLetteredAndReplayed(t *testing.T) {
 // on, in its older epoch. Host a begins no further call.
 func TestFormerOwnerDeliversLate(t *testing.T) {
 	inAndOutOfBubble(t, func(t *testing.T) {
-		w := NewWorld(t, &Options{Function: trigger.Function{BatchPolicy: trigger.BatchPolicy{MaxItemsPerInvocation: 1}}})
+		w := NewWorld(t, &Options{Function: trigger.Function{BatchPolicy: trigger.BatchPolicy{MaxItemsPerInvocation: 1, PageItems: 1}}})
 		w.Put(`{"id":"a","n":1}`)
 		w.Put(`{"id":"b","n":1}`)
 		paused, proceed := make(chan struct{}), make(chan struct{})
@@ -196,7 +196,7 @@ func TestFormerOwnerDeliversLate(t *testing.T) {
 // A host that slept through a second saves nothing of its drain, and delivers again.
 func TestAdvanceCutsDrainOff(t *testing.T) {
 	inAndOutOfBubble(t, func(t *testing.T) {
-		w := NewWorld(t, &Options{Function: trigger.Function{BatchPolicy: trigger.BatchPolicy{MaxItemsPerInvocation: 1}, GiveUpPolicy: trigger.GiveUpPolicy{MaxAttempts: 1}}})
+		w := NewWorld(t, &Options{Function: trigger.Function{BatchPolicy: trigger.BatchPolicy{MaxItemsPerInvocation: 1, PageItems: 1}, GiveUpPolicy: trigger.GiveUpPolicy{MaxAttempts: 1}}})
 		w.Put(`{"id":"a"}`)
 		w.Put(`{"id":"b"}`)
 		got := &deliveries{}

@@ -25,7 +25,7 @@ func (v *View) Handler() trigger.Handler {
 		if err != nil && len(b.Changes) == 1 && refusesValues(err) {
 			return trigger.Skip(err)
 		}
-		return v.explain(err)
+		return v.explain(ctx, err)
 	}
 }
 
@@ -168,6 +168,8 @@ const (
 	integrityViolation = "23"
 	undefinedTable     = "42P01"
 	undefinedColumn    = "42703"
+	otherType          = "42804"
+	withoutKey         = "42P10" // ON CONFLICT names no unique column
 )
 
 // refusesValues reports whether PostgreSQL refuses the values of a row, for example
@@ -177,11 +179,15 @@ func refusesValues(err error) bool {
 	return errors.As(err, &refusal) && (strings.HasPrefix(refusal.Code, dataException) || strings.HasPrefix(refusal.Code, integrityViolation))
 }
 
-// explain adds the statements that are missing to an error about missing tables.
-func (v *View) explain(err error) error {
+// explain adds the statements that are missing to an error about missing tables, and to one
+// about tables that do not fit.
+func (v *View) explain(ctx context.Context, err error) error {
 	var refusal *pgconn.PgError
-	if errors.As(err, &refusal) && (refusal.Code == undefinedTable || refusal.Code == undefinedColumn) {
-		return fmt.Errorf("%w: %s\n%s", err, v.hint, v.DDL())
+	if !errors.As(err, &refusal) || !slices.Contains([]string{undefinedTable, undefinedColumn, otherType, withoutKey}, refusal.Code) {
+		return err
 	}
-	return err
+	if misfit := v.misfit(ctx); misfit != nil {
+		return fmt.Errorf("%w: %w", err, misfit)
+	}
+	return fmt.Errorf("%w: if a table was removed, start the host again, which creates it", err)
 }

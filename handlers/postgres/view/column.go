@@ -31,6 +31,14 @@ const (
 
 var types = []Type{Text, Numeric, BigInt, Boolean, Timestamp, JSON}
 
+// inCatalog returns the name of the type as PostgreSQL prints it.
+func (t Type) inCatalog() string {
+	if t == Timestamp {
+		return "timestamp with time zone"
+	}
+	return string(t)
+}
+
 // Column is a column of a view.
 type Column struct {
 	Name string

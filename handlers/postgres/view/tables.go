@@ -1,6 +1,8 @@
 package view
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -51,40 +53,68 @@ func (v *View) table(suffix string) pgx.Identifier {
 	return name
 }
 
-func (v *View) tables() []pgx.Identifier {
-	tables := []pgx.Identifier{v.Table, v.table("_positions")}
+// tables are the shapes of the tables that belong to the view.
+func (v *View) tables() []postgres.Table {
+	rows := postgres.Table{Name: v.Table, Columns: []postgres.Column{
+		{Name: "document", Type: "uuid", NotNull: true},
+		{Name: "id", Type: "text", NotNull: true},
+		{Name: "partition_key", Type: "text", NotNull: true},
+	}}
+	for _, c := range v.Columns {
+		rows.Columns = append(rows.Columns, postgres.Column{Name: c.Name, Type: c.Type.inCatalog()})
+	}
+	tables := []postgres.Table{v.positions.Table(), rows}
 	if v.hasTotals() {
-		tables = append(tables, v.table("_totals"))
+		totals := postgres.Table{Name: v.table("_totals"), Columns: []postgres.Column{{Name: "key", Type: "text", NotNull: true}}}
+		for _, name := range v.GroupBy {
+			totals.Columns = append(totals.Columns, postgres.Column{Name: name, Type: v.column(name).Type.inCatalog()})
+		}
+		totals.Columns = append(totals.Columns, postgres.Column{Name: "documents", Type: "bigint", NotNull: true})
+		for _, name := range v.Sum {
+			totals.Columns = append(totals.Columns, postgres.Column{Name: "sum_" + name, Type: "numeric", NotNull: true})
+		}
+		tables = append(tables, totals)
 	}
 	return tables
 }
 
 // DDL are the statements that create the tables if they do not exist.
 func (v *View) DDL() string {
-	rows := []string{"document uuid PRIMARY KEY", "id text NOT NULL", "partition_key text NOT NULL"}
-	for _, c := range v.Columns {
-		rows = append(rows, quote(c.Name)+" "+string(c.Type))
+	var statements []string
+	for _, table := range v.tables() {
+		statements = append(statements, table.DDL()+";")
 	}
-	statements := []string{
-		v.positions.DDL(),
-		createTable(v.Table, rows),
-	}
-	if v.hasTotals() {
-		totals := []string{"key text PRIMARY KEY"}
-		for _, name := range v.GroupBy {
-			totals = append(totals, quote(name)+" "+string(v.column(name).Type))
-		}
-		totals = append(totals, "documents bigint NOT NULL")
-		for _, name := range v.Sum {
-			totals = append(totals, quote("sum_"+name)+" numeric NOT NULL")
-		}
-		statements = append(statements, createTable(v.table("_totals"), totals))
-	}
-	return strings.Join(statements, ";\n") + ";"
+	return strings.Join(statements, "\n")
 }
 
-func createTable(name pgx.Identifier, columns []string) string {
-	return "CREATE TABLE IF NOT EXISTS " + name.Sanitize() + " (\n\t" + strings.Join(columns, ",\n\t") + "\n)"
+// misfit returns an error with the statements to run if tables are missing that the view
+// may not create, or have other columns, types or keys than it needs.
+func (v *View) misfit(ctx context.Context) error {
+	var missing, alterations []string
+	totalsDiffer := false
+	for _, table := range v.tables() {
+		statements, exists, err := table.Alterations(ctx, v.pool)
+		switch {
+		case err != nil:
+			return err
+		case !exists && !v.CreateTables:
+			missing = append(missing, table.DDL()+";")
+		case len(statements) > 0:
+			alterations = append(alterations, statements...)
+			totalsDiffer = totalsDiffer || slices.Equal(table.Name, v.table("_totals"))
+		}
+	}
+	var errs []error
+	if len(missing) > 0 {
+		errs = append(errs, fmt.Errorf("tables of the view are missing: %s\n%s", v.hint, strings.Join(missing, "\n")))
+	}
+	if len(alterations) > 0 {
+		errs = append(errs, fmt.Errorf("tables of the view do not fit COLUMNS, GROUP_BY and SUM: correct these, or run\n%s", strings.Join(alterations, "\n")))
+	}
+	if totalsDiffer {
+		errs = append(errs, errors.New("after that, fill the totals again: delete the rows of all tables of the view, and run halley leases seek --to beginning"))
+	}
+	return errors.Join(errs...)
 }
 
 func quote(name string) string { return pgx.Identifier{name}.Sanitize() }

@@ -65,7 +65,7 @@ func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, fun
 	}
 	view := newView(pool, d)
 	view.hint = fmt.Sprintf("set %sCREATE_TABLES=true, or run", env.Prefix)
-	env.OfferProbe(view.probe(env.Prefix, config.ConnConfig.Host, bool(s.CreateTables)))
+	env.OfferProbe(view.probe(env.Prefix, config.ConnConfig.Host))
 	return view.Handler(), func() error { pool.Close(); return nil }, nil
 }
 
@@ -110,22 +110,14 @@ func poolConfig(url handlers.Secret) (*pgxpool.Config, error) {
 // probeTime bounds the probe.
 const probeTime = 3 * time.Second
 
-func (v *View) probe(prefix, host string, creates bool) handlers.Probe {
+func (v *View) probe(prefix, host string) handlers.Probe {
 	return handlers.Probe{What: "PostgreSQL at " + host, Try: func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, probeTime)
 		defer cancel()
 		if err := v.pool.Ping(ctx); err != nil {
 			return fmt.Errorf("%w: start it, or correct %sPOSTGRES_URL", err, prefix)
 		}
-		if creates {
-			return nil
-		}
-		for _, table := range v.tables() {
-			if _, err := v.pool.Exec(ctx, "SELECT FROM "+table.Sanitize()+" LIMIT 0"); err != nil {
-				return v.explain(err)
-			}
-		}
-		return nil
+		return v.misfit(ctx)
 	}}
 }
 

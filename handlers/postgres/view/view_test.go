@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -83,6 +85,17 @@ const (
 	counted   = `SELECT coalesce(country, '-') || ' ' || count(*) || ' ' || trim_scale(coalesce(sum(total), 0))::text FROM orders GROUP BY country ORDER BY jsonb_build_array(country)::text`
 )
 
+// wire lets the handler connect through a wire of the world, which is cut.
+func wire(t testing.TB, w *triggertest.World) {
+	t.Helper()
+	parsed, err := url.Parse(os.Getenv("HALLEY_VIEW_POSTGRES_URL"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed.Host = w.Wire(parsed.Host)
+	t.Setenv("HALLEY_VIEW_POSTGRES_URL", parsed.String())
+}
+
 // state is the content of a view. Totals must be those of the rows.
 func state(t testing.TB, pool *pgxpool.Pool) map[string][]string {
 	t.Helper()
@@ -107,8 +120,9 @@ func TestViewConverges(t *testing.T) {
 				Seeds:        10,
 				Function:     function,
 				Document:     newOrder,
-				Open: func(t testing.TB, _ *triggertest.World) triggertest.Sink {
+				Open: func(t testing.TB, w *triggertest.World) triggertest.Sink {
 					pool := configure(t)
+					wire(t, w)
 					return triggertest.Sink{
 						Start: func() (trigger.Handler, func() error) { return handlerstest.Start(t, entry(), handlers.Env{}) },
 						State: func() any { return state(t, pool) },

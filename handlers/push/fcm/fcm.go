@@ -1,8 +1,8 @@
 // Package fcm notifies players by Firebase Cloud Messaging (FCM HTTP v1) when another
 // player overtakes them: on Android, iOS and in browsers, through one service.
 //
-// Package push decides which players are notified of what, and has the guarantees; this
-// package is the channel. A device is a document with a registration token in the
+// Package push decides which players are notified of what, and has the guarantees, also for
+// deletes and expiries of results, which notify no player; this package is the channel. A device is a document with a registration token in the
 // subscriptions container: see [push.NewTokenSubscription]. Subscriptions of Web Push in
 // the same container are left to the handler push.
 //
@@ -41,6 +41,7 @@ import (
 	"time"
 
 	"halley/handlers"
+	"halley/handlers/game"
 	"halley/handlers/outbound"
 	"halley/handlers/push"
 	"halley/trigger"
@@ -50,6 +51,7 @@ import (
 type Settings struct {
 	RedisURL  handlers.URL `split_words:"true" desc:"Redis with the boards and the due notifications, redis:// or rediss:// (TLS); required"`
 	KeyPrefix string       `split_words:"true" default:"fcm:" desc:"begins every Redis key; handlers that share a Redis differ in it"`
+	Result    game.Paths   `default:"game=/game, player=/player, score=/score" desc:"properties of a result, such as game=/title, player=/user/name, score=/points; those that are left out stay as they are"`
 
 	ServiceAccount handlers.Secret `split_words:"true" desc:"key file of a service account of the Firebase project, its JSON text; required"`
 
@@ -84,7 +86,7 @@ func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, fun
 		}
 		return nil
 	}})
-	policy := push.Policy{RedisURL: s.RedisURL, KeyPrefix: s.KeyPrefix, Top: s.Top, MaxAge: s.MaxAge, SendTimeout: s.SendTimeout}
+	policy := push.Policy{RedisURL: s.RedisURL, KeyPrefix: s.KeyPrefix, Result: s.Result, Top: s.Top, MaxAge: s.MaxAge, SendTimeout: s.SendTimeout}
 	return policy.Open(env, c)
 }
 

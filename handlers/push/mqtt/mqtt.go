@@ -1,8 +1,8 @@
 // Package mqtt notifies players over MQTT 5 when another player overtakes them: each
 // notification is published to a topic of the player, at which games and devices listen.
 //
-// Package push decides which players are notified of what, and has the guarantees; this
-// package is the channel. It needs no subscriptions container, because devices subscribe
+// Package push decides which players are notified of what, and has the guarantees, also for
+// deletes and expiries of results, which notify no player; this package is the channel. It needs no subscriptions container, because devices subscribe
 // at the broker.
 //
 // # Idempotency
@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"halley/handlers"
+	"halley/handlers/game"
 	"halley/handlers/push"
 	"halley/trigger"
 )
@@ -37,6 +38,7 @@ import (
 type Settings struct {
 	RedisURL  handlers.URL `split_words:"true" desc:"Redis with the boards and the due notifications, redis:// or rediss:// (TLS); required"`
 	KeyPrefix string       `split_words:"true" default:"mqtt:" desc:"begins every Redis key; handlers that share a Redis differ in it"`
+	Result    game.Paths   `default:"game=/game, player=/player, score=/score" desc:"properties of a result, such as game=/title, player=/user/name, score=/points; those that are left out stay as they are"`
 
 	URL      handlers.URL    `desc:"broker that speaks MQTT 5: mqtt://[user:password@]host[:1883], or mqtts:// with port 8883 (TLS); required"`
 	ClientID string          `split_words:"true" default:"halley" desc:"begins the client id; a random part follows, because each host has its own"`
@@ -80,7 +82,7 @@ func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, fun
 		}
 		return nil
 	}})
-	policy := push.Policy{RedisURL: s.RedisURL, KeyPrefix: s.KeyPrefix, Top: s.Top, MaxAge: s.MaxAge, SendTimeout: s.SendTimeout}
+	policy := push.Policy{RedisURL: s.RedisURL, KeyPrefix: s.KeyPrefix, Result: s.Result, Top: s.Top, MaxAge: s.MaxAge, SendTimeout: s.SendTimeout}
 	return policy.Open(env, c)
 }
 

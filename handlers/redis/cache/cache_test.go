@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -95,6 +96,19 @@ type product struct {
 
 // The cache is the same whatever happens on the way, and it is right. In one case the key
 // is made of a property that changes.
+// wired returns a URL of the same Redis through a wire of the world, which is cut. The client
+// does not repeat commands: with its repetitions no call would fail.
+func wired(t testing.TB, w *triggertest.World, redis string) string {
+	t.Helper()
+	parsed, err := url.Parse(redis)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed.Host = w.Wire(parsed.Host)
+	parsed.RawQuery = "max_retries=-1"
+	return parsed.String()
+}
+
 func TestCacheConverges(t *testing.T) {
 	for name, test := range map[string]struct {
 		function trigger.Function
@@ -111,8 +125,9 @@ func TestCacheConverges(t *testing.T) {
 				Document: func(random *rand.Rand, id, key string) any {
 					return product{id, key, fmt.Sprint("name", random.IntN(3)), random.IntN(100)}
 				},
-				Open: func(t testing.TB, _ *triggertest.World) triggertest.Sink {
+				Open: func(t testing.TB, w *triggertest.World) triggertest.Sink {
 					r := configure(t)
+					t.Setenv("HALLEY_CACHE_REDIS_URL", wired(t, w, os.Getenv("HALLEY_CACHE_REDIS_URL")))
 					t.Setenv("HALLEY_CACHE_KEY", r.prefix+"doc:"+test.key)
 					return triggertest.Sink{
 						Start: func() (trigger.Handler, func() error) { return handlerstest.Start(t, entry(), handlers.Env{}) },

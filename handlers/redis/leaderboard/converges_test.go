@@ -12,15 +12,22 @@ import (
 	"halley/handlers/handlerstest"
 	"halley/handlers/redis/redisurl"
 	"halley/trigger"
+	"halley/trigger/cosmos"
 	"halley/trigger/triggertest"
 )
 
 // Boards and latest results do not depend on redelivery, crashes, late deliveries and
-// failures.
+// failures. In all-versions mode results are replaced, deleted and expire as well.
 func TestBoardsConverge(t *testing.T) {
+	t.Run("latest versions", func(t *testing.T) { boardsConverge(t, cosmos.ModeLatestVersion) })
+	t.Run("all versions", func(t *testing.T) { boardsConverge(t, cosmos.ModeAllVersions) })
+}
+
+func boardsConverge(t *testing.T, mode cosmos.Mode) {
 	triggertest.Converges(t, triggertest.Scenario{
 		PartitionKey: "/player",
-		WriteOnce:    true, // a result is final
+		Function:     trigger.Function{FeedSource: trigger.FeedSource{ChangeFeedMode: mode}},
+		WriteOnce:    mode == cosmos.ModeLatestVersion, // otherwise versions are skipped that are a best score
 		Document: func(random *rand.Rand, id, player string) any {
 			return game.Result{ID: id, Game: fmt.Sprint("game", random.IntN(2)), Player: player, Score: float64(random.IntN(100))}
 		},

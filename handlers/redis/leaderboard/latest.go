@@ -47,9 +47,9 @@ func (b *Boards) latestKey() string { return b.prefix + "\x00latest" }
 
 func latestField(name, player string) string { return name + "\x00" + player }
 
-// recordLatest writes the last result of each player and game in the batch. If a
+// recordLatest writes the last result of each player and game in a batch. If a
 // later owner of the range has already written one, it stays.
-func (b *Boards) recordLatest(ctx context.Context, batch trigger.Batch, results []game.Result) error {
+func (b *Boards) recordLatest(ctx context.Context, epoch int64, changes []trigger.Change, results []game.Result) error {
 	last := map[string]int{}
 	for i, r := range results {
 		last[latestField(r.Game, r.Player)] = i
@@ -57,7 +57,7 @@ func (b *Boards) recordLatest(ctx context.Context, batch trigger.Batch, results 
 	var args []any
 	for i, r := range results {
 		if field := latestField(r.Game, r.Player); last[field] == i {
-			args = append(args, field, batch.Epoch, batch.Changes[i].LSN, strconv.FormatFloat(r.Score, 'g', -1, 64))
+			args = append(args, field, epoch, changes[i].LSN, strconv.FormatFloat(r.Score, 'g', -1, 64))
 		}
 	}
 	if err := setLatest.Run(ctx, b.redis, []string{b.latestKey()}, args...).Err(); err != nil {

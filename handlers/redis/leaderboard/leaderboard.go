@@ -7,6 +7,9 @@
 // a score, but never lowers one: if results arrive twice, late or in another
 // order, the board is the same. Boards are never trimmed; a board holds every
 // player of its game. The latest scores are fenced: see latest.go.
+//
+// A delete and an expiry change nothing, soft deletes included: a best score stays, and so
+// does the latest.
 package leaderboard
 
 import (
@@ -25,6 +28,7 @@ import (
 type Settings struct {
 	RedisURL  handlers.URL `split_words:"true" desc:"Redis that holds the boards, redis:// or rediss:// (TLS); required"`
 	KeyPrefix string       `split_words:"true" default:"leaderboard:" desc:"begins the Redis key of every board; the game's name follows"`
+	Result    game.Paths   `default:"game=/game, player=/player, score=/score" desc:"properties of a result, such as game=/title, player=/user/name, score=/points; those that are left out stay as they are"`
 }
 
 // Open returns the handler. It does not connect, so Redis may start later.
@@ -35,6 +39,7 @@ func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, fun
 	}
 	env.OfferProbe(redisurl.Probe(env.Prefix, client))
 	board := New(client, s.KeyPrefix)
+	board.paths = s.Result
 	return board.Handler(), client.Close, nil
 }
 
@@ -42,12 +47,13 @@ func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, fun
 type Boards struct {
 	redis  *redis.Client
 	prefix string
+	paths  game.Paths // of the results in documents
 }
 
-// New returns the boards whose keys begin with prefix. The caller closes client
+// New returns the boards whose keys begin with prefix, of documents that are results. The caller closes client
 // when the boards are no longer used.
 func New(client *redis.Client, prefix string) *Boards {
-	return &Boards{redis: client, prefix: prefix}
+	return &Boards{redis: client, prefix: prefix, paths: game.DefaultPaths()}
 }
 
 // Handler records every result of a batch, and the last one of each player. If a
@@ -55,12 +61,14 @@ func New(client *redis.Client, prefix string) *Boards {
 // an error that names the document and the field.
 func (b *Boards) Handler() trigger.Handler {
 	return func(ctx context.Context, batch trigger.Batch) error {
-		return trigger.Documents(func(ctx context.Context, results []game.Result) error {
-			if err := b.Record(ctx, results); err != nil {
-				return err
-			}
-			return b.recordLatest(ctx, batch, results)
-		})(ctx, batch)
+		results, changes, err := b.paths.Results(batch)
+		if err != nil || len(results) == 0 {
+			return err
+		}
+		if err := b.Record(ctx, results); err != nil {
+			return err
+		}
+		return b.recordLatest(ctx, batch.Epoch, changes, results)
 	}
 }
 

@@ -228,7 +228,7 @@ func TestOpenChecksSettings(t *testing.T) {
 	}
 
 	server := miniredis.RunT(t)
-	handle, closer, err := Open(t.Context(), env, Settings{RedisURL: handlers.URL("redis://" + server.Addr()), KeyPrefix: "lb/"})
+	handle, closer, err := Open(t.Context(), env, Settings{RedisURL: handlers.URL("redis://" + server.Addr()), KeyPrefix: "lb/", Result: game.DefaultPaths()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 // Package kafka publishes changes to a topic of Kafka, or of a service with its protocol
 // such as Azure Event Hubs, as messages of package stream, which states the rules for
-// ids, deletes and order.
+// ids, deletes, expiries and order.
 //
 // A batch is handled when all in-sync replicas have all its messages. The partition of a
 // message is the one that Kafka's own producer selects for its partition key as key

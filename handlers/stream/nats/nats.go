@@ -1,5 +1,5 @@
 // Package nats publishes changes to a stream of NATS JetStream, as messages of package
-// stream, which states the rules for ids, deletes and order.
+// stream, which states the rules for ids, deletes, expiries and order.
 //
 // A batch is handled when the stream has stored all its messages. Messages of different
 // partition keys are published at the same time, those of one key one after the other:

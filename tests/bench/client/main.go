@@ -28,7 +28,7 @@ type settings struct {
 	Mode       string        `required:"true"`
 	Changes    int           // to read in all; 0 is all that the feed has
 	Ranges     int           `default:"1"`   // of the container items
-	Page       int           `default:"100"` // items in a page
+	Page       int           `default:"100"` // items in a page and in a batch; 0 are the defaults of the runtime
 	Lanes      int           `default:"1"`
 	Reuse      bool          // Function.ReuseBuffers
 	Functions  int           `default:"1"` // on the container; each gets all changes

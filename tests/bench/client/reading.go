@@ -23,7 +23,7 @@ func (s settings) function(items *cosmos.Container, handle trigger.Handler) trig
 			Container: items,
 			StartFrom: trigger.FromBeginning(),
 		},
-		BatchPolicy: trigger.BatchPolicy{MaxItemsPerInvocation: s.Page, Lanes: s.Lanes}, ReuseBuffers: s.Reuse, RateLimits: trigger.RateLimits{FeedPollDelay: s.Poll}, Handler: handle,
+		BatchPolicy: trigger.BatchPolicy{MaxItemsPerInvocation: s.Page, PageItems: s.Page, Lanes: s.Lanes}, ReuseBuffers: s.Reuse, RateLimits: trigger.RateLimits{FeedPollDelay: s.Poll}, Handler: handle,
 	}
 }
 

@@ -95,7 +95,7 @@ func (f *feed) drain(ctx context.Context, batches int64) error {
 			Container: f.items,
 			StartFrom: trigger.FromBeginning(),
 		},
-		BatchPolicy: trigger.BatchPolicy{MaxItemsPerInvocation: 5},
+		BatchPolicy: trigger.BatchPolicy{MaxItemsPerInvocation: 5, PageItems: 5},
 		Handler: func(context.Context, trigger.Batch) error {
 			if accepted.Add(1) > batches {
 				cancel()

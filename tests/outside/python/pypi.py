@@ -164,7 +164,7 @@ class Account(unittest.TestCase):
     def test_groups_are_refused_and_not_returned_in_parts(self):
         container = self.new_container("groups", 2)
         self.write(container, 0, 20)
-        with self.assertRaisesRegex(exceptions.CosmosHttpResponseError, "GroupBy, which the calling client does not support"):
+        with self.assertRaisesRegex(exceptions.CosmosHttpResponseError, "Cross partition query only supports 'VALUE <AggregateFunc>' for aggregates"):
             list(container.query_items("SELECT c.pk, COUNT(1) AS n FROM c GROUP BY c.pk", enable_cross_partition_query=True))
         grouped = "SELECT c.pk, COUNT(1) AS n FROM c GROUP BY c.pk"
         self.assertEqual(list(container.query_items(grouped, partition_key="key3")), [{"pk": "key3", "n": 1}])

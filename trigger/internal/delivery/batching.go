@@ -65,13 +65,13 @@ func (q *freshQueue) isFull() bool {
 		return false
 	}
 	resumed := q.items[0].resumedRecord
-	return q.batchSize() < len(q.items) || len(q.items) >= q.config.BatchItems || resumed != nil && len(q.items) >= resumed.Size
+	return q.batchSize() < len(q.items) || len(q.items) >= q.config.MaxItemsPerInvocation || resumed != nil && len(q.items) >= resumed.Size
 }
 
 // batchSize is the number of changes that the next batch takes. A group with a history of an
 // earlier owner is a batch of its own.
 func (q *freshQueue) batchSize() int {
-	bytes, limit := 0, q.config.BatchItems
+	bytes, limit := 0, q.config.MaxItemsPerInvocation
 	if resumed := q.items[0].resumedRecord; resumed != nil {
 		limit = min(limit, q.retries.groupLength(resumed, q.items))
 	}

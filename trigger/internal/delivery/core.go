@@ -27,8 +27,9 @@ type laneShared struct {
 
 	leaveAside atomic.Pointer[time.Time] // see Delivery.LeaveAsideAt; nil is never
 
-	passed    []int     // of filterPage; the goroutine that takes pages owns it
-	takenPage feedPlace // the end of the page that was taken last, with the number of its changes; likewise
+	untaken   pageRest  // of the page that is being taken in; the goroutine that takes pages owns it
+	passed    []int     // of filterPart; likewise
+	takenPart feedPlace // the end of the part that was taken last, with the number of its changes; likewise
 
 	pagesRead     atomic.Int64  // pages with changes that the reader has read
 	pagesTaken    atomic.Int64  // and of these: those that Run has passed to the lanes
@@ -46,34 +47,44 @@ type laneShared struct {
 	stalled       atomic.Bool   // the lanes were told since reading could last continue, and since the last call
 }
 
-// takePage takes in a page and numbers its changes, which belong to the progress. Those
-// that do not pass the filter are as if they were not in the page, except for its
-// position.
-func (s *laneShared) takePage(page *feed.Page) []Item {
-	s.takenPage = feedPlace{}
-	items := s.progress.addPage(page, s.filterPage(page))
-	if n := len(page.Items); n > 0 {
-		s.takenPage = feedPlace{lsn: page.Items[n-1].LSN, changes: int64(n)}
-		s.retries.matchPage(items, s.takenPage.lsn)
-		s.isolation.pageTaken(s.takenPage.lsn, s.progress.newest())
+// receivePage takes a page that takePart takes in.
+func (s *laneShared) receivePage(page *feed.Page) {
+	s.untaken = pageRest{page: page, areNamed: s.progress.namesPositions(page), bytes: pageBytes{page: page}}
+}
+
+// takePart takes in the next part of the page and numbers its changes, which belong to the
+// progress. Those that do not pass the filter are as if they were not in the page, except for
+// its position. room is the number of changes that there is room for.
+func (s *laneShared) takePart(room int) []Item {
+	handedOver := s.untaken.taken > 0
+	part := s.untaken.cut(room)
+	s.takenPart = feedPlace{}
+	items, released := s.progress.addPart(part, s.filterPart(part.items))
+	if n := len(part.items); n > 0 {
+		s.takenPart = feedPlace{lsn: part.items[n-1].LSN, changes: int64(n)}
+		s.retries.matchPage(items, s.takenPart.lsn)
+		s.isolation.pageTaken(s.takenPart.lsn, s.progress.newest())
 	}
 	if s.config.Lanes > 1 || s.config.BlockKeys {
 		for i := range items {
 			s.keyOf(&items[i])
 		}
 	}
-	if len(items) == 0 {
-		s.calls.ReleasePage(page, false)
+	for _, page := range released {
+		s.calls.ReleasePage(page, handedOver)
 	}
 	s.finishItems(nil) // a page without changes is finished at once
 	return items
 }
 
-// pagePassed is called when the lanes have the changes of the page that was taken last.
-func (s *laneShared) pagePassed() {
-	if s.takenPage.changes > 0 {
-		s.lastLSN.Store(s.takenPage.lsn)
-		s.takenItems.Add(s.takenPage.changes)
+// partPassed is called when the lanes have the changes of the part that was taken last.
+func (s *laneShared) partPassed() {
+	if s.takenPart.changes == 0 {
+		return
+	}
+	s.lastLSN.Store(s.takenPart.lsn)
+	s.takenItems.Add(s.takenPart.changes)
+	if s.untaken.page == nil {
 		s.pagesTaken.Add(1)
 	}
 }
@@ -90,13 +101,13 @@ func (s *laneShared) takenPlace() feedPlace {
 	return feedPlace{s.lastLSN.Load(), s.takenItems.Load(), s.feedEnded.Load()}
 }
 
-// filterPage returns the places of the changes that are to be delivered, until the next
+// filterPart returns the places of the changes that are to be delivered, until the next
 // call: those that pass the filter and that no earlier owner has finished.
-func (s *laneShared) filterPage(page *feed.Page) (passed []int) {
+func (s *laneShared) filterPart(items []feed.Item) (passed []int) {
 	passed = s.passed[:0]
 	filtered := 0
-	for i := range page.Items {
-		switch c := &page.Items[i]; {
+	for i := range items {
+		switch c := &items[i]; {
 		case s.config.Passes != nil && !s.config.Passes(c.Document, c.Previous):
 			filtered++
 		case !s.progress.isInherited(c):
@@ -196,12 +207,20 @@ func (s *laneShared) notifyChange() {
 	}
 }
 
-// mayRead reports whether a further page may be taken. Retries, and changes that are
+// mayRead reports whether further changes may be taken. Retries, and changes that are
 // in memory already, are delivered in any case.
-func (s *laneShared) mayRead() bool {
+func (s *laneShared) mayRead() bool { return s.readRoom() > 0 }
+
+// readRoom returns the number of changes that may be taken in at one time, 0 if none may: up to
+// a page of the usual size beyond MaxAhead.
+func (s *laneShared) readRoom() int {
 	crowded := s.waitingKeys.Load() > finished.MaxMarks
-	return s.progress.ahead(crowded) < s.config.MaxAhead && s.waitingGroups.Load() < maxRecords &&
-		s.asideBytes.Load() < maxAsideBytes && s.progress.unacknowledged() < maxUnacknowledged
+	ahead := s.progress.ahead(crowded)
+	if ahead >= s.config.MaxAhead || s.waitingGroups.Load() >= maxRecords ||
+		s.asideBytes.Load() >= maxAsideBytes || s.progress.unacknowledged() >= maxUnacknowledged {
+		return 0
+	}
+	return s.config.mostTaken() - ahead
 }
 
 const (
@@ -241,6 +260,6 @@ func (s *laneShared) abandon() {
 	s.progress.concludePages(s.readToEnd.Load() && s.pagesRead.Load() == s.pagesTaken.Load())
 	pages, readAhead := s.progress.abandonPages()
 	s.leftAhead.Store(readAhead)
-	s.releasePages(pages)
+	s.releasePages(append(pages, s.untaken.bytes.letGo()...))
 	s.chargeBytes(-int(s.asideBytes.Load()))
 }

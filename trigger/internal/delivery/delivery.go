@@ -25,6 +25,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -52,7 +53,7 @@ type Config struct {
 
 	MergedRange   bool   // the lease covers a part of a physical range: LSNs do not name positions in it
 	Continuation  string // of the lease as acquired
-	PageItems     int    // saved by the previous owner, see [Delivery.PageItems]
+	FirstItems    int    // saved by the previous owner, see [Delivery.FirstItems]
 	ReadAhead     ReadAhead
 	FirstOrder    int64            // of the records that this owner puts into the store: above those of earlier owners
 	SavedRetries  string           // saved by the previous owner, see [Delivery.RetryProperty]
@@ -67,14 +68,21 @@ type Config struct {
 // worker converts it, [RetryPolicy] and [GiveUpPolicy] from the types of these names in
 // package trigger, so that a field that one side lacks does not compile.
 type BatchPolicy struct {
-	MaxItemsPerInvocation int // changes in a page, usually at most
-	BatchItems            int // changes in a batch at most
+	MaxItemsPerInvocation int // changes in a batch at most
 	BatchBytes            int // bytes in a batch at most; a single change may be larger
+	PageItems             int // changes in a page, usually at most; 0 if pages grow
 	BatchWindow           time.Duration
 	Lanes                 int  // ordered queues of the range
 	LanesByID             bool // keep the order per document only
 	MaxAhead              int  // changes read, from the first unfinished one whose key does not wait, at which reading stops
 }
+
+// usualItems is the number of changes in a page that has not grown.
+func (p *BatchPolicy) usualItems() int { return cmp.Or(p.PageItems, feed.UsualItems) }
+
+// mostTaken bounds the changes from the first unfinished one to the newest that an owner has
+// taken in: those are delivered again after its end.
+func (p *BatchPolicy) mostTaken() int { return p.MaxAhead + p.usualItems() }
 
 // ReadAhead is what the previous owner had read behind the continuation of the lease. It is
 // known if that owner has ended in good order and no other one had the lease since.
@@ -221,9 +229,9 @@ func (d *Delivery) Snapshot() (position, value string) {
 	return d.progress.snapshot(d.nextRetry())
 }
 
-// PageItems returns the number of changes in the first page that the next owner is to read,
+// FirstItems returns the number of changes in the first page that the next owner is to read,
 // 0 if it is that of all pages. It may be called at any time.
-func (d *Delivery) PageItems() int {
+func (d *Delivery) FirstItems() int {
 	d.progress.mu.Lock()
 	defer d.progress.mu.Unlock()
 	return d.progress.firstPageItems()

@@ -47,7 +47,7 @@ func newTestRange(t *testing.T) *testRange {
 			Policy: Policy{
 				GiveUpPolicy: GiveUpPolicy{MaxAttempts: 3, BreakerLimit: -1}, RetryPolicy: RetryPolicy{RetryMin: 100 * time.Millisecond, RetryMax: 30 * time.Second},
 			},
-			BatchPolicy: BatchPolicy{Lanes: 1, BatchItems: 100, BatchBytes: 4 << 20, MaxAhead: 1000, MaxItemsPerInvocation: 100}, SuspectSlot: make(chan struct{}, 1), KeyPaths: []string{"/key"},
+			BatchPolicy: BatchPolicy{Lanes: 1, MaxItemsPerInvocation: 100, BatchBytes: 4 << 20, MaxAhead: 1000, PageItems: 100}, SuspectSlot: make(chan struct{}, 1), KeyPaths: []string{"/key"},
 		},
 	}
 }
@@ -233,8 +233,9 @@ func TestOrderPerKeyUnderFaults(t *testing.T) {
 				r.config.Lanes = 1 + random.IntN(3)
 				r.config.NoBisection = random.IntN(4) == 0
 				r.config.MergedRange = random.IntN(4) == 0
-				r.config.BatchItems = 1 + random.IntN(20)
+				r.config.MaxItemsPerInvocation = 1 + random.IntN(20)
 				r.config.MaxAhead = 10 + random.IntN(100)
+				r.config.PageItems = []int{0, 100, 1 + random.IntN(20)}[random.IntN(3)]
 				r.config.Announce = random.IntN(3) == 0
 				r.config.BatchWindow = time.Duration(random.IntN(3)) * 50 * time.Millisecond
 				r.call = time.Duration(random.IntN(50)) * time.Millisecond

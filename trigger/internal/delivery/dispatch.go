@@ -75,13 +75,15 @@ func (d *Delivery) leaveAsideChanges(ctx context.Context) error {
 	return ErrLeftAside
 }
 
-// dispatchNext receives a page as soon as the limits of reading allow, and passes its changes
-// to the inboxes of their lanes. Its results are those of an itemSource.
+// dispatchNext takes the next part of the page that it has received, or receives one, as soon as
+// the limits of reading allow, and passes its changes to the inboxes of their lanes. Its results
+// are those of an itemSource.
 func (d *Delivery) dispatchNext(ctx context.Context, pages <-chan *feed.Page, timeout <-chan time.Time) (open bool, err error) {
-	var page *feed.Page
-	for page == nil {
+	room := 0
+	for room == 0 || d.untaken.page == nil {
 		allowed, end := pages, timeout
-		mayRead := d.mayRead()
+		room = d.readRoom()
+		mayRead := room > 0
 		if mayRead && d.paused.Load() && len(d.lanes) > 1 {
 			_ = backoff.Sleep(ctx, time.Microsecond) // lanes first use what they have, so that a simulated run repeats
 		}
@@ -91,15 +93,20 @@ func (d *Delivery) dispatchNext(ctx context.Context, pages <-chan *feed.Page, ti
 		} else if allowed = nil; len(d.lanes) > 1 && d.allAtRest() {
 			end = d.settled(settleTime)
 		}
-		page, open, err = receiveNext(ctx, allowed, d.changed, end)
+		if mayRead && d.untaken.page != nil {
+			break
+		}
+		page, open, err := receiveNext(ctx, allowed, d.changed, end)
 		switch {
+		case page != nil:
+			d.receivePage(page)
 		case err != nil && timeout == nil && errors.Is(err, errTimeOver):
 			d.stallLanes(ctx)
 		case !open:
 			return false, err
 		}
 	}
-	if items := d.takePage(page); len(items) > 0 {
+	if items := d.takePart(room); len(items) > 0 {
 		begin, pointers := 0, items[0].inPage.pointers
 		for lane, end := range d.sortByLane(items, pointers) {
 			if end > begin {
@@ -108,7 +115,7 @@ func (d *Delivery) dispatchNext(ctx context.Context, pages <-chan *feed.Page, ti
 			begin = end
 		}
 	}
-	d.pagePassed()
+	d.partPassed()
 	return true, nil
 }
 

@@ -23,6 +23,13 @@ func (s *savedPositions) advance(position string, saveAt time.Time) {
 	*s = append(*s, strings.Trim(position, `"`)+mark)
 }
 
+// addWhole takes in a page as one part.
+func (p *progress) addWhole(page *feed.Page, passed []int) []Item {
+	rest := pageRest{page: page, areNamed: p.namesPositions(page), bytes: pageBytes{page: page}}
+	items, _ := p.addPart(rest.cut(len(page.Items)), passed)
+	return items
+}
+
 // addPage adds a page of changes with these LSNs. A negative LSN is that of a change
 // which does not pass the filter.
 func addPage(p *progress, lsns ...int64) []*Item {
@@ -34,7 +41,7 @@ func addPage(p *progress, lsns ...int64) []*Item {
 		page.Items = append(page.Items, cosmos.Item{LSN: max(lsn, -lsn)})
 		page.Continuation = feed.QuotedLSN(max(lsn, -lsn))
 	}
-	items := p.addPage(page, passed)
+	items := p.addWhole(page, passed)
 	all := make([]*Item, len(items))
 	for i := range items {
 		all[i] = &items[i]
@@ -113,7 +120,7 @@ func TestFilteredChangeOfWaitingKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newTestRange(t)
 		r.config.Passes = passes
-		r.config.BatchItems = 1
+		r.config.MaxItemsPerInvocation = 1
 		r.handle = func(items []*Item, attempt int) error {
 			if items[0].Seq == 1 && attempt < 3 {
 				return errBad
@@ -191,7 +198,7 @@ func TestFilteredPagesDoNotAllocatePerChange(t *testing.T) {
 	r.config.Passes = passes
 	d := r.delivery()
 	page := changes(len(keys), keys...)[0]
-	if n := testing.AllocsPerRun(100, func() { d.takePage(page) }); n > 5 {
+	if n := testing.AllocsPerRun(100, func() { d.receivePage(page); d.takePart(len(keys)) }); n > 5 {
 		t.Errorf("%v allocations for a page of %d filtered changes", n, len(keys))
 	}
 	if r.filtered < len(keys) {

@@ -38,7 +38,7 @@ import (
 //     minCrashes crashes.
 //  7. Announcing ends when the owner has finished all changes that the owner before
 //     it can have read, but for those of waiting keys: up to the Q that it has saved, and
-//     MaxAhead and a page behind it, or everything if the feed ended before.
+//     MaxAhead and a page of the usual size behind it, or everything if the feed ended before.
 //
 // No suspect waits for others without bound: a call that has run for slotHold gives
 // the slot up, as it is more likely to hang than to crash, and a suspect that has
@@ -58,7 +58,7 @@ const (
 )
 
 func newIsolation(c Config) *isolation {
-	s := &isolation{inherited: c.readByFormer(), mostAhead: int64(c.MaxAhead + c.MaxItemsPerInvocation)}
+	s := &isolation{inherited: c.readByFormer(), mostAhead: int64(c.mostTaken())}
 	if c.Announce {
 		s.endsAt.Store(math.MaxInt64)
 		s.pageTaken(0, 0)

@@ -43,7 +43,7 @@ func TestCrashIsChargedOnlyToChangeThatIsAlone(t *testing.T) {
 func TestFailedCallEndsItsAnnouncement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newTestRange(t)
-		r.config.Announce, r.config.BatchItems = true, 1
+		r.config.Announce, r.config.MaxItemsPerInvocation = true, 1
 		d := r.delivery()
 		r.handle = func([]*Item, int) error {
 			if property := d.RetryProperty(); strings.Count(property, `"inFlight":true`) != 1 {
@@ -71,7 +71,7 @@ func TestAnnouncingEndsBehindWhatTheFormerOwnerCanHaveRead(t *testing.T) {
 	for property, want := range map[string]int{"": 15, saved.Encode(): 35} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newTestRange(t)
-			r.config.Announce, r.config.BatchItems, r.config.MaxAhead, r.config.MaxItemsPerInvocation = true, 1, 10, 5
+			r.config.Announce, r.config.MaxItemsPerInvocation, r.config.MaxAhead, r.config.PageItems = true, 1, 10, 5
 			r.config.SavedFinished = property
 			d := r.delivery()
 			var announced []int64

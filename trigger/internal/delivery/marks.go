@@ -35,7 +35,7 @@ type asideChange struct {
 func (p *progress) takeAside(c *Item) *Item {
 	item, prefixEnd := *c, c.inPage.boundaryBefore(int(c.Seq-c.inPage.start.seq)-1)
 	if prefixEnd.position == "" {
-		prefixEnd.position = feed.PositionBefore(c.inPage.feedPage, p.isMerged)
+		prefixEnd.position = feed.PositionBefore(c.inPage.bytes.page, p.isMerged)
 	}
 	item.inPage, item.aside = nil, &asideChange{
 		seq: c.Seq, lsn: c.LSN, timestamp: c.Timestamp, key: p.markKey(&c.Change), prefixEnd: prefixEnd,

@@ -110,7 +110,7 @@ func (o *fuzzedOwners) readPage() {
 			o.t.Fatalf("%s, LSN %d, is passed over and not durable; the lease says %s", item.ID, item.LSN, o.value)
 		}
 	}
-	items := o.progress.addPage(page, passed)
+	items := o.progress.addWhole(page, passed)
 	for i := range items {
 		o.todo = append(o.todo, &items[i])
 	}
@@ -169,7 +169,7 @@ func TestForeignValueIsVoid(t *testing.T) {
 func TestMarksAreFew(t *testing.T) {
 	p := newProgress(Config{Continuation: `"1"`, Finished: finished.Binding{Continuation: `"1"`}, KeyPaths: []string{"/pk"}}, func(string, time.Time) {})
 	add := func(lsn int64, key int) *Item {
-		items := p.addPage(&feed.Page{Items: []cosmos.Item{{LSN: lsn, PartitionKey: fmt.Appendf(nil, "[%d]", key)}}, Continuation: feed.QuotedLSN(lsn)}, []int{0})
+		items := p.addWhole(&feed.Page{Items: []cosmos.Item{{LSN: lsn, PartitionKey: fmt.Appendf(nil, "[%d]", key)}}, Continuation: feed.QuotedLSN(lsn)}, []int{0})
 		kept, _, _, _ := p.setAside([]*Item{&items[0]})
 		return kept[0]
 	}

@@ -28,20 +28,20 @@ type Item struct {
 // IsStored reports whether the change was postponed and comes from the dead letter store.
 func (c *Item) IsStored() bool { return c.stored != nil }
 
-// openPage is a page with changes that are neither finished nor set aside. Changes that are
-// not delivered, because they did not pass the filter or an earlier owner has finished them,
-// are not in it. Its bytes are released when the last of its changes leaves it.
+// openPage is a page, or a part of one, with changes that are neither finished nor set aside.
+// Changes that are not delivered, because they did not pass the filter or an earlier owner has
+// finished them, are not in it. Its bytes are released when the last of its changes leaves it.
 //
 // Its memory is used again for a later page once every change has left it: from then on
 // no reference to one of its items may exist. Lanes finish changes last of all.
 type openPage struct {
-	feedPage   *feed.Page // nil after its bytes were released
-	start, end boundary   // end is behind pages that follow it without a change to deliver
-	items      []Item     // its changes, in order
-	pointers   []*Item    // room for one pointer to each of the items, for lanes
-	unfinished int        // changes that have not left it
-	passed     int        // changes at its start that have left it
-	areNamed   bool       // positions between its changes have names
+	bytes      pageBytes
+	start, end boundary // end is behind pages that follow it without a change to deliver
+	items      []Item   // its changes, in order
+	pointers   []*Item  // room for one pointer to each of the items, for lanes
+	unfinished int      // changes that have not left it
+	passed     int      // changes at its start that have left it
+	areNamed   bool     // positions between its changes have names
 }
 
 // openPages holds the memory of pages that are finished.
@@ -70,20 +70,23 @@ func (o *openPage) recycle() {
 	}
 }
 
-// takeIn takes in the changes of a page at the given places.
-func (o *openPage) takeIn(page *feed.Page, places []int) {
-	o.feedPage = page
+// takeIn takes in the changes of a part of a page at the given places, and keeps the page's bytes.
+func (o *openPage) takeIn(part pagePart, places []int) {
+	if o.bytes = part.bytes; !part.isLast {
+		*o.bytes.holders++
+	}
+	items := part.items
 	first, next := 0, 0 // the first change of a transaction, and the next one to look at
 	for i, place := range places {
 		for ; next <= place; next++ {
-			if page.Items[next].LSN != page.Items[first].LSN {
+			if items[next].LSN != items[first].LSN {
 				first = next
 			}
 		}
 		c := &o.items[i]
-		c.Item, c.Seq, c.inPage, c.readBefore = page.Items[place], o.start.seq+int64(i)+1, o, first
+		c.Item, c.Seq, c.inPage, c.readBefore = items[place], o.start.seq+int64(i)+1, o, first
 		if o.areNamed && first > 0 {
-			c.lsnBefore = page.Items[first-1].LSN
+			c.lsnBefore = items[first-1].LSN
 		}
 	}
 }
@@ -93,11 +96,10 @@ func (o *openPage) takeIn(page *feed.Page, places []int) {
 func (o *openPage) leave(c *Item) (released []*feed.Page) {
 	c.inPage = nil
 	o.unfinished--
-	if o.unfinished > 0 || o.feedPage == nil {
+	if o.unfinished > 0 {
 		return nil
 	}
-	released, o.feedPage = []*feed.Page{o.feedPage}, nil
-	return released
+	return o.bytes.letGo()
 }
 
 // boundaryBefore returns the last boundary before change n of the page that has a name, its

@@ -241,7 +241,7 @@ func (k *laneKeys) loadDue(ctx context.Context, due []*laneKey) (loaded *group, 
 // joins reports whether two groups from the store have one failure history and make one batch.
 func (g *group) joins(other *group, p BatchPolicy) bool {
 	return !other.suspect && g.items[0].resumedRecord == nil && other.items[0].resumedRecord == nil && g.retry.Attempts == other.retry.Attempts &&
-		len(g.items)+len(other.items) <= p.BatchItems && g.size()+other.size() <= p.BatchBytes
+		len(g.items)+len(other.items) <= p.MaxItemsPerInvocation && g.size()+other.size() <= p.BatchBytes
 }
 
 // loadKey loads the first changes of a key, at most a batch with one failure history. It
@@ -326,7 +326,7 @@ func (k *laneKeys) readKey(ctx context.Context, s *laneKey) (items []*Item, err 
 			outdated = append(outdated, c)
 			return true
 		}
-		if bytes += c.Size(); len(items) > 0 && (len(items) == k.config.BatchItems || bytes > k.config.BatchBytes) {
+		if bytes += c.Size(); len(items) > 0 && (len(items) == k.config.MaxItemsPerInvocation || bytes > k.config.BatchBytes) {
 			s.letters.hasMore = true
 			return false
 		}

@@ -71,7 +71,7 @@ func TestPostponedKeyCostsOthersLittle(t *testing.T) {
 	run := func(postpones bool) (took time.Duration) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newTestRange(t)
-			r.config.BatchItems = 1
+			r.config.MaxItemsPerInvocation = 1
 			kept := &keptStore{takes: 20 * time.Millisecond, byKey: map[string][]StoredChange{}}
 			began, others, done, postponed := time.Now(), 0, 0, false
 			last := int64(0)

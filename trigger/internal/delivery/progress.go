@@ -67,34 +67,43 @@ func newProgress(c Config, advance func(string, time.Time)) *progress {
 	return &progress{
 		advancePosition: advance, isMerged: c.MergedRange, binding: c.Finished, keyPaths: c.KeyPaths,
 		schedule: checkpointSchedule{setting: c.Checkpoint, savedAt: time.Now()},
-		pages:    pageSize{inherited: c.PageItems, full: int64(c.MaxItemsPerInvocation)},
+		pages:    pageSize{inherited: c.FirstItems, full: int64(c.usualItems())},
 		request:  request, stretches: []stretch{{end: start}},
 		taken: start, reached: start, acknowledged: start,
 		inherited: inherited, marked: inherited.Reached,
 	}
 }
 
-// addPage takes in a page and numbers its changes: those at the given places are to be
-// delivered. If there are none, the page's bytes are not needed.
-func (p *progress) addPage(page *feed.Page, passed []int) []Item {
+// namesPositions reports whether positions between the changes of the next page have names.
+func (p *progress) namesPositions(page *feed.Page) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.isMerged && feed.NamesPositions(page, p.taken.position)
+}
+
+// addPart takes in the next page, or a part of it, and numbers its changes: those at the given
+// places are to be delivered. It returns the page if its bytes are not needed.
+func (p *progress) addPart(part pagePart, passed []int) (items []Item, released []*feed.Page) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	start, n := p.taken, len(passed)
-	areNamed := !p.isMerged && feed.NamesPositions(page, start.position)
-	p.noLSNs = p.noLSNs || !areNamed
-	p.pages.fit = p.pages.fit || areNamed && len(page.Items) > 0
-	p.taken = boundary{page.Continuation, start.seq + int64(n), start.read + int64(len(page.Items))}
+	p.noLSNs = p.noLSNs || !part.areNamed
+	p.pages.fit = p.pages.fit || part.areNamed && len(part.items) > 0
+	p.taken = boundary{part.position, start.seq + int64(n), start.read + int64(len(part.items))}
+	if n == 0 && part.isLast {
+		released = part.bytes.letGo()
+	}
 	if last := len(p.openPages) - 1; n == 0 && last >= 0 { // so that pages without changes do not pile up behind a failing one
 		p.openPages[last].end = p.taken
-		return nil
+		return nil, released
 	}
 	o := newOpenPage(n)
-	o.start, o.end, o.areNamed = start, p.taken, areNamed
+	o.start, o.end, o.areNamed = start, p.taken, part.areNamed
 	if n > 0 {
-		o.takeIn(page, passed)
+		o.takeIn(part, passed)
 	}
 	p.openPages = append(p.openPages, o)
-	return o.items
+	return o.items, released
 }
 
 // finishItems marks changes as handled or dead-lettered, moves both positions, and
@@ -270,9 +279,7 @@ func (p *progress) abandonPages() (pages []*feed.Page, readAhead int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, o := range p.openPages {
-		if o.feedPage != nil {
-			pages = append(pages, o.feedPage)
-		}
+		pages = append(pages, o.bytes.letGo()...)
 	}
 	p.openPages, p.passedSeq = nil, p.taken.seq
 	return pages, p.taken.read - p.acknowledged.read

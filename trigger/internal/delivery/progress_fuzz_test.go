@@ -41,7 +41,7 @@ func FuzzAcknowledgedPrefix(f *testing.F) {
 		for _, page := range pagesOf(changes, etag) {
 			end = page.Continuation
 			pageEnds[end] = true
-			items := p.addPage(page, passedOf(page))
+			items := p.addWhole(page, passedOf(page))
 			for i := range items {
 				todo = append(todo, &items[i])
 			}

@@ -14,7 +14,7 @@ func TestPositionDoesNotMoveBack(t *testing.T) {
 	var saved []string
 	p := newProgress(Config{}, func(position string, _ time.Time) { saved = append(saved, position) })
 	for _, continuation := range []string{`"9"`, `"7"`, `"10"`} {
-		p.addPage(&feed.Page{NotModified: true, Continuation: continuation}, nil)
+		p.addWhole(&feed.Page{NotModified: true, Continuation: continuation}, nil)
 		p.finishItems(nil)
 	}
 	if got := fmt.Sprint(saved); got != `["9" "10"]` {

@@ -78,7 +78,7 @@ func TestProgressBehindWaitingChangeIsPassedOn(t *testing.T) {
 	for lsn := int64(2); lsn <= 4; lsn++ {
 		page.Items = append(page.Items, cosmos.Item{LSN: lsn, Document: fmt.Appendf(nil, `{"id":"doc%d"}`, lsn)})
 	}
-	items := p.addPage(page, []int{0, 1, 2})
+	items := p.addWhole(page, []int{0, 1, 2})
 	p.setAside([]*Item{&items[0]})
 	advances := len(saved)
 	p.finishItems([]*Item{&items[1]})

@@ -89,13 +89,33 @@ type Reading struct {
 	answeredAt time.Time // of an answer to another function's request; zero of an own one
 }
 
+// isShared reports whether the answer is one to another function's request.
+func (r *Reading) isShared() bool { return !r.answeredAt.IsZero() }
+
 // age returns the time since an answer to another function's request, and 0 after an
 // own one.
 func (r *Reading) age() time.Duration {
-	if r.answeredAt.IsZero() {
+	if !r.isShared() {
 		return 0
 	}
 	return time.Since(r.answeredAt)
+}
+
+// mostBytes bounds a page that has grown: the service sends no more in one answer (Azure
+// Cosmos DB service quotas, per-request limits: 4 MB).
+const mostBytes = 4 << 20
+
+// GrownItems bounds the changes that a range asks for, so that a page of more than the usual
+// number takes a quarter of the range's share at most: while one is delivered two others are read
+// ahead, and changes that are set aside have bytes of their own before their page is released.
+func (b *Budget) GrownItems(reserved *ReservedBytes, usual, items int) int {
+	if items <= usual {
+		return items
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	fitting := min(mostBytes, b.byteLimit/int64(max(b.ranges, 1))/4) / max(cmp.Or(reserved.itemBytes, b.itemBytes), 1)
+	return int(min(max(fitting, int64(usual)), int64(items)))
 }
 
 // ReserveRead waits until a range may read a page, of maxItems changes or fewer. A range

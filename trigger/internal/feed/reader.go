@@ -29,12 +29,12 @@ var errNotAdvancing = errors.New("the feed answered with changes but the same co
 const maxReadFailures = 5
 
 // Reader reads the pages of one leased range in one goroutine, which its worker
-// starts and waits for. All fields but FirstPage and PageItems are required.
+// starts and waits for. All fields but FirstPage and FirstItems are required.
 type Reader struct {
 	Source        *Source
 	LeaseToken    string        // of the lease, for errors
 	FirstPage     *Page         // read before the lease was acquired, reserved and not stale, or nil
-	PageItems     int           // changes in the next page at most; doubles with each page that has changes, up to those of Source; 0 is those of Source
+	FirstItems    int           // changes in the first page if an earlier owner has saved a smaller size than that of Source, else 0
 	MergedRange   bool          // the lease covers a part of a physical range
 	UntilCaughtUp bool          // end with ErrCaughtUp instead of polling
 	PollMin       time.Duration // wait before the first poll after changes; doubles with each poll that brings nothing
@@ -69,6 +69,7 @@ type Reader struct {
 	// ReportProblem is told each failure, with the number of failures in a row.
 	ReportProblem func(err error, failures int)
 
+	nextItems   int // changes in the next page, see [pageSizes]
 	snapshotEnd string
 	isPastEnd   bool // the page that was read last has passed it
 }
@@ -142,16 +143,16 @@ func cutAt(page *Page, end string) (isPassed bool) {
 // begin sends the first page, if there is one, and returns the continuation that the next
 // read begins with.
 func (r *Reader) begin(ctx context.Context, pages chan<- *Page) (continuation string, err error) {
+	r.nextItems = r.Source.WithPages(r.FirstItems).MaxItems
 	if continuation, err = r.findStart(ctx); err != nil {
 		r.Discard()
 		return "", err
 	}
-	if r.FirstPage == nil {
+	if r.FirstPage == nil || r.refuseLarge(r.FirstPage, r.Source.pageSizes().most, continuation) {
 		return continuation, nil
 	}
-	continuation = r.FirstPage.Continuation
-	r.growPages(r.FirstPage)
-	return continuation, r.sendPage(ctx, pages, r.FirstPage)
+	r.growPages(r.FirstPage, r.nextItems, continuation)
+	return r.FirstPage.Continuation, r.sendPage(ctx, pages, r.FirstPage)
 }
 
 // readNext reads the page after the continuation, and repeats reads that fail. An error
@@ -166,8 +167,8 @@ func (r *Reader) readNext(ctx context.Context, continuation string) (page *Page,
 		if err != nil {
 			return nil, nil, err
 		}
-		source := r.Source.WithPages(r.PageItems)
-		reading, err = r.Budget.ReserveRead(ctx, r.Reserved, source.MaxItems)
+		source := r.Source.WithPages(r.nextItems)
+		reading, err = r.Budget.ReserveRead(ctx, r.Reserved, r.Budget.GrownItems(r.Reserved, source.MaxItems, r.nextItems))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -175,7 +176,13 @@ func (r *Reader) readNext(ctx context.Context, continuation string) (page *Page,
 		switch {
 		case err == nil:
 			charged(page.Charge)
-			r.growPages(page)
+			if r.refuseLarge(page, reading.Items, continuation) {
+				continue
+			}
+			if reading.isShared() { // equal pages for all functions that share them
+				r.nextItems = max(reading.Items, r.Source.MaxItems)
+			}
+			r.growPages(page, reading.Items, continuation)
 			r.ObservePage(page)
 			return page, reading, nil
 		case errors.Is(err, cosmos.ErrNotAdmitted): // the next read is smaller, or waits
@@ -209,11 +216,26 @@ func (r *Reader) findStart(ctx context.Context) (string, error) {
 	}
 }
 
-// growPages doubles the size of small pages after one with changes.
-func (r *Reader) growPages(page *Page) {
-	if len(page.Items) > 0 && r.PageItems < r.Source.MaxItems {
-		r.PageItems *= 2
+// growPages chooses the size of the next page after one for which so many changes were requested.
+// If positions inside this page have no names, the next one has the usual size at most.
+func (r *Reader) growPages(page *Page, requested int, continuation string) {
+	r.nextItems = r.Source.pageSizes().next(r.nextItems, kindOf(page, requested))
+	if r.nextItems > r.Source.MaxItems && !NamesPositions(page, continuation) {
+		r.nextItems = r.Source.MaxItems
 	}
+}
+
+// refuseLarge releases a page that has grown and cannot be taken in by parts, as the positions
+// inside it have no names: an owner that ends inside such a page repeats all of it. From then on
+// the reader asks for pages of the usual size. requested is the number of changes asked for.
+func (r *Reader) refuseLarge(page *Page, requested int, continuation string) bool {
+	usual := r.Source.MaxItems
+	if len(page.Items) <= usual || requested <= usual || NamesPositions(page, continuation) {
+		return false
+	}
+	r.Budget.ReleasePage(page, r.Reserved)
+	r.Source, r.nextItems = r.Source.AsOpaque(), usual
+	return true
 }
 
 // readPage reads the page after the continuation. It ends the reservation if it fails.
@@ -301,6 +323,7 @@ func (r *Reader) afterFailure(ctx context.Context, err error, failed *readFailur
 		}
 		failed.sinceThrottle = min(failed.sinceThrottle, maxReadFailures-1) // a split takes its time
 	case cosmos.OutcomeContainerGone, cosmos.OutcomeNotFound, cosmos.OutcomeDenied, cosmos.OutcomeInvalid:
+		r.ReportProblem(err, failed.inRow) // another host tries it: the lease tells it why, and since when
 		return fmt.Errorf("read feed of range %q: %w", r.LeaseToken, err)
 	}
 	r.ReportProblem(err, failed.inRow)

@@ -10,9 +10,10 @@ import (
 	"halley/trigger/internal/backoff"
 )
 
-// SharedReads lets functions that read one container in one mode, with one page size,
+// SharedReads lets functions that read one container in one mode, with pages of one size,
 // share their reads: those at one position of one range cost one request. It lives for
-// one run or one drain of a host.
+// one run or one drain of a host. A function that takes the page of another one asks for the next
+// page with its size, so that pages grow for all of them together.
 //
 // A function that needs an answer while another one's request for it is under way waits
 // for that request. A page with changes is kept for the functions that are still
@@ -45,8 +46,12 @@ type SharedReads struct {
 // for its pages than that reads on its own.
 const keptFor = time.Minute
 
-// feedPart is the part of the container that a lease covers.
-type feedPart struct{ resourceID, rangeID, min, max string }
+// feedPart is the part of the container that a lease covers. A function for which it is opaque
+// does not get the large pages of others.
+type feedPart struct {
+	resourceID, rangeID, min, max string
+	isOpaque                      bool
+}
 
 // pagePosition identifies a page to be read.
 type pagePosition struct {
@@ -80,6 +85,7 @@ type sharedRequest struct {
 	cosmos.FeedRequest
 	container *cosmos.Container
 	maxAge    time.Duration // of the function's [Source]
+	isOpaque  bool          // likewise
 }
 
 // NewSharedReads returns the shared reads of a number of functions. The caller calls
@@ -148,7 +154,7 @@ func (s *SharedReads) find(request sharedRequest, reading *Reading) (page *Page,
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.dropOlder(keptFor)
-	position := positionOf(request.FeedRequest)
+	position := request.position()
 	reader := s.join(reading.by, position)
 	answer = s.answers[position]
 	switch {
@@ -167,8 +173,8 @@ func (s *SharedReads) find(request sharedRequest, reading *Reading) (page *Page,
 	return nil, answer, 0
 }
 
-func positionOf(r cosmos.FeedRequest) pagePosition {
-	return pagePosition{feedPart{r.ResourceID, r.Range.ID, r.Min, r.Max}, r.Continuation, r.Start}
+func (r *sharedRequest) position() pagePosition {
+	return pagePosition{feedPart{r.ResourceID, r.Range.ID, r.Min, r.Max, r.isOpaque}, r.Continuation, r.Start}
 }
 
 // join notes where a range reads now. The lock is held.
@@ -209,11 +215,12 @@ func (a *sharedAnswer) serves(request sharedRequest, reader *sharedReader) bool 
 		a.kept.page.SessionToken == request.container.SessionToken(request.Range)
 }
 
-// take returns a share of an answer's page. The lock is held.
+// take returns a share of an answer's page. The range continues with the size of that page, so
+// that functions which read the same pages ask for the same ones. The lock is held.
 func (s *SharedReads) take(a *sharedAnswer, reader *sharedReader, reading *Reading) *Page {
 	page := a.kept.page.Share()
 	reader.request = max(reader.request, a.request)
-	reading.Items, reading.answeredAt = max(reading.Items, a.items), a.kept.since
+	reading.Items, reading.answeredAt = a.items, a.kept.since
 	if a.wanted--; a.wanted == 0 {
 		s.budget.dropPage(a.kept)
 	}

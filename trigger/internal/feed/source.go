@@ -25,13 +25,33 @@ type Source struct {
 	Container   *cosmos.Container
 	Mode        cosmos.Mode
 	Start       Start  // of ranges without a continuation
-	MaxItems    int    // page size to request
+	MaxItems    int    // changes in a page
+	MostItems   int    // in one of a range that is behind; MaxItems if it is less
+	Opaque      bool   // positions inside pages have no names, so that pages do not grow: a large one could not be taken in by parts
 	KeyProperty string // of documents, to be found when a page is read; or ""
 	ResourceID  string // of the container: a container created again under its name has another
 
 	Shared *SharedReads  // with other functions, or nil
 	MaxAge time.Duration // of an answer without changes to another function; required with Shared
 	Place  int           // of the function among those that share reads, from 0
+}
+
+// AsOpaque returns the source as a range reads it in which positions inside pages have no names.
+func (s *Source) AsOpaque() *Source {
+	if s.Opaque {
+		return s
+	}
+	opaque := *s
+	opaque.Opaque = true
+	return &opaque
+}
+
+// pageSizes returns how many changes a page has.
+func (s *Source) pageSizes() pageSizes {
+	if s.Opaque {
+		return pageSizes{s.MaxItems, s.MaxItems}
+	}
+	return pageSizes{s.MaxItems, max(s.MaxItems, s.MostItems)}
 }
 
 // WithPages returns the source with pages of so many changes at most, which it does not share
@@ -75,7 +95,7 @@ func (s *Source) ReadPage(ctx context.Context, target Target, continuation strin
 		request.Start = s.Start.feedStart()
 	}
 	if s.Shared != nil && reading != nil {
-		return s.Shared.readPage(ctx, sharedRequest{request, s.Container, s.MaxAge}, reading)
+		return s.Shared.readPage(ctx, sharedRequest{request, s.Container, s.MaxAge, s.Opaque}, reading)
 	}
 	return s.Container.ReadFeed(ctx, request)
 }

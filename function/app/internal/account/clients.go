@@ -57,6 +57,10 @@ func NewClients(transport policy.Transporter) Clients {
 	return Clients{Transport: transport, clients: map[string]*cosmos.Client{}}
 }
 
+// commandRetries are those of a command that an operator runs: a moment's throttling
+// is waited out, and a lasting failure shows soon.
+var commandRetries = policy.RetryOptions{MaxRetries: 3}
+
 // CommandClients are the accounts of a command that an operator runs.
 func CommandClients() Clients {
 	return Clients{Retry: commandRetries, clients: map[string]*cosmos.Client{}, reached: map[*cosmos.Client]error{}}

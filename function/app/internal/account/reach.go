@@ -7,8 +7,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-
 	"halley/function/app/internal/settings"
 	"halley/trigger/cosmos"
 )
@@ -17,10 +15,6 @@ const (
 	ReachNotice = 700 * time.Millisecond // after it, a command names the account that it waits for
 	reachTime   = 4 * time.Second        // after it, the account counts as unreachable
 )
-
-// commandRetries are those of a command that an operator runs: a moment's throttling
-// is waited out, and a lasting failure shows soon.
-var commandRetries = policy.RetryOptions{MaxRetries: 3}
 
 // Reach reads the account, so that a command fails soon if it is unreachable,
 // and says what it waits for.

@@ -42,6 +42,9 @@ type invocationResult struct {
 // process stops.
 type function func(ctx context.Context, in invocation, log *zap.Logger) (invocationResult, error)
 
+// webFunction answers an invocation of an HTTP function with the values of its outputs.
+type webFunction func(ctx context.Context, in invocation) (outputs map[string]any, err error)
+
 // withoutOutputs makes a function of a call that has no outputs.
 func withoutOutputs(call func(ctx context.Context, in invocation, log *zap.Logger) (logs []string, err error)) function {
 	return func(ctx context.Context, in invocation, log *zap.Logger) (invocationResult, error) {

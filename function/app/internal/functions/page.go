@@ -18,9 +18,6 @@ import (
 // Functions host: an HTTP function with the route status/{*path}.
 const pageFunction = "status"
 
-// webFunction answers an invocation of an HTTP function with the values of its outputs.
-type webFunction func(ctx context.Context, in invocation) (outputs map[string]any, err error)
-
 // webRequest is the value of an HTTP trigger that is called req (azure-functions-host,
 // ScriptInvocationContextExtensions).
 type webRequest struct {

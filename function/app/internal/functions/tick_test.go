@@ -160,7 +160,7 @@ func slowFunction(t *testing.T, n int, takes time.Duration) *trigger.Host {
 		}
 	}
 	host, err := trigger.New(client.Container(apptest.Database, apptest.Leases), []trigger.Function{{
-		FeedSource: trigger.FeedSource{Name: "slow", Container: results, StartFrom: trigger.FromBeginning()}, BatchPolicy: trigger.BatchPolicy{MaxItemsPerInvocation: 1},
+		FeedSource: trigger.FeedSource{Name: "slow", Container: results, StartFrom: trigger.FromBeginning()}, BatchPolicy: trigger.BatchPolicy{MaxItemsPerInvocation: 1, PageItems: 1},
 		Handler: func(context.Context, trigger.Batch) error { time.Sleep(takes); return nil },
 	}}, &trigger.Options{StopGrace: hosting.Margin(5*time.Minute) / 3})
 	if err != nil {

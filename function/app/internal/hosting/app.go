@@ -67,7 +67,8 @@ func Open(ctx context.Context, s *settings.Settings, options Options, log *zap.L
 	a := &App{Settings: s, options: options, Log: log, accounts: account.NewClients(options.Transport), Opened: map[string]trigger.Function{}, life: newLifeLog(log)}
 	a.metrics = metrics.New(a.Status)
 	a.accounts.EachAttempt = []policy.Policy{a.metrics.CountRequests()}
-	if err := a.startTelemetry(ctx, options.Telemetry); err != nil {
+	var err error
+	if a.telemetry, err = options.Telemetry.start(ctx, a.metrics.Gatherer()); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
 	for _, f := range s.Functions {
@@ -170,7 +171,7 @@ func (a *App) Close() error {
 	for _, closer := range a.closers {
 		errs = append(errs, closer())
 	}
-	a.sendTelemetry(context.Background(), "stop", a.telemetry.Stop)
+	sendTelemetry(context.Background(), a.Log, "stop", a.telemetry.Stop)
 	a.closers, a.telemetry = nil, TelemetryHooks{}
 	return errors.Join(errs...)
 }
@@ -184,7 +185,7 @@ func (a *App) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var failing atomic.Int64
-	return a.nameConnections(a.each(func(h *trigger.Host) error {
+	err := a.each(func(h *trigger.Host) error {
 		for {
 			err := h.Run(ctx)
 			if err == nil || ctx.Err() != nil {
@@ -200,7 +201,8 @@ func (a *App) Run(ctx context.Context) error {
 			}
 			failing.Add(-1)
 		}
-	}))
+	})
+	return nameConnections(err, a.Settings.Functions, a.accounts)
 }
 
 // Pause reports whether d passed before ctx ended.
@@ -211,20 +213,6 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	case <-time.After(d):
 		return true
 	}
-}
-
-// RunTelling runs all hosts like Run, and logs their starts and their progress.
-func (a *App) RunTelling(ctx context.Context, every time.Duration) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	a.started()
-	var telling sync.WaitGroup
-	telling.Go(func() { a.tellUnreachable(ctx) })
-	telling.Go(func() { a.tellProgress(ctx, every) })
-	err := a.Run(ctx)
-	stop()
-	telling.Wait()
-	return err
 }
 
 // Drain drains all hosts. If one fails, the summary still counts the others.
@@ -238,7 +226,7 @@ func (a *App) Drain(ctx context.Context) (trigger.Summary, error) {
 		total.Add(s)
 		return err
 	})
-	a.sendTelemetry(ctx, "flush", a.telemetry.Flush)
+	sendTelemetry(ctx, a.Log, "flush", a.telemetry.Flush)
 	return total, err
 }
 

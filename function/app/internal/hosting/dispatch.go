@@ -23,7 +23,7 @@ func (a *App) Dispatch(ctx context.Context) ([]trigger.RangeTask, trigger.Summar
 		total.Add(s)
 		return err
 	})
-	a.sendTelemetry(ctx, "flush", a.telemetry.Flush)
+	sendTelemetry(ctx, a.Log, "flush", a.telemetry.Flush)
 	return tasks, total, err
 }
 
@@ -37,6 +37,6 @@ func (a *App) DrainRange(ctx context.Context, task trigger.RangeTask) (trigger.S
 		return trigger.Summary{}, fmt.Errorf("%w named %q is enabled in this app (HALLEY_FUNCTIONS), or the queue is that of another app", trigger.ErrNoFunction, task.Function)
 	}
 	s, err := a.Hosts[i].DrainRange(ctx, task.Function, task.Range)
-	a.sendTelemetry(ctx, "flush", a.telemetry.Flush)
+	sendTelemetry(ctx, a.Log, "flush", a.telemetry.Flush)
 	return s, err
 }

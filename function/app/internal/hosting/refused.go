@@ -5,18 +5,19 @@ import (
 	"slices"
 	"strings"
 
+	"halley/function/app/internal/account"
 	"halley/function/app/internal/settings"
 	"halley/trigger"
 )
 
 // nameConnections adds to the error of a run the connections whose accounts refuse their
 // credential, and the fix.
-func (a *App) nameConnections(err error) error {
+func nameConnections(err error, functions []settings.Function, accounts account.Clients) error {
 	refused := refusedAccounts(err)
 	var names []string
-	for _, f := range a.Settings.Functions {
+	for _, f := range functions {
 		for _, name := range []settings.ConnectionName{f.Connection, f.LeaseConnection} {
-			client, openErr := a.accounts.Client(f, name)
+			client, openErr := accounts.Client(f, name)
 			if openErr == nil && slices.Contains(refused, client.Endpoint()) {
 				names = append(names, fmt.Sprintf("%s (%s)", name, client.Endpoint()))
 			}

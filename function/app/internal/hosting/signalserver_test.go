@@ -97,6 +97,29 @@ func TestSignalsFollowTheRun(t *testing.T) {
 	}
 }
 
+// A range that failed here and waits for another attempt is as unready as one that is worked on.
+func TestRefusedFeedIsNotReady(t *testing.T) {
+	account := apptest.ServeAccount(t, emulator.ServeOptions{})
+	env := account.Env()
+	env["HALLEY_STALL_AFTER"] = "1s"
+	a := hosttest.Open(t, env)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	apptest.Until(t, "ready", func() bool { status, _ := get(t, a, "/readyz"); return status == http.StatusOK })
+	mend := account.Account.Inject(emulator.Fault{Method: http.MethodGet, Path: "/docs$", Header: map[string]string{"A-IM": "."}, Status: http.StatusForbidden})
+	defer mend()
+	apptest.Until(t, "not ready, with the reason and a metric", func() bool {
+		status, body := get(t, a, "/readyz")
+		_, metrics := get(t, a, "/metrics")
+		return status == http.StatusServiceUnavailable && strings.Contains(body, "feed not readable") && strings.Contains(metrics, `halley_range_stalled_seconds{cause="feed"`)
+	})
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 // A process serves its signals while it runs, and refuses an address that it cannot use.
 func TestSignalsAreServedOnTheirAddress(t *testing.T) {
 	account := apptest.ServeAccount(t, emulator.ServeOptions{})

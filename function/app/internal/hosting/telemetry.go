@@ -29,25 +29,23 @@ type TelemetryHooks struct {
 // telemetryTime bounds a flush, and the end of the export.
 const telemetryTime = 5 * time.Second
 
-// startTelemetry starts the export that the app's options name.
-func (a *App) startTelemetry(ctx context.Context, start Telemetry) error {
-	if start == nil {
-		return nil
+// start starts the export, if the app has one.
+func (t Telemetry) start(ctx context.Context, metrics prometheus.Gatherer) (TelemetryHooks, error) {
+	if t == nil {
+		return TelemetryHooks{}, nil
 	}
-	var err error
-	a.telemetry, err = start(ctx, a.metrics.Gatherer())
-	return err
+	return t(ctx, metrics)
 }
 
 // sendTelemetry flushes or stops the export. A collector that does not answer is no
 // reason to fail.
-func (a *App) sendTelemetry(ctx context.Context, step string, send func(context.Context) error) {
+func sendTelemetry(ctx context.Context, log *zap.Logger, step string, send func(context.Context) error) {
 	if send == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), telemetryTime)
 	defer cancel()
 	if err := send(ctx); err != nil {
-		a.Log.Warn("telemetry not exported", zap.String("step", step), zap.String("error", text.OfError(err)))
+		log.Warn("telemetry not exported", zap.String("step", step), zap.String("error", text.OfError(err)))
 	}
 }

@@ -5,6 +5,7 @@ package metrics
 import (
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"halley/trigger"
@@ -188,3 +189,7 @@ func collectRange(gauge func(*prometheus.Desc, float64, ...string), function str
 	gauge(blockedKeysDesc, float64(r.BlockedKeys), function, r.Range)
 	gauge(postponedKeysDesc, float64(r.PostponedKeys), function, r.Range)
 }
+
+// CountRequests returns a policy that counts each attempt of a request to Cosmos DB, for
+// the clients of the app.
+func (m *Metrics) CountRequests() policy.Policy { return m.requests }

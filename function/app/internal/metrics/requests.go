@@ -9,10 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// CountRequests returns a policy that counts each attempt of a request to Cosmos DB, for
-// the clients of the app.
-func (m *Metrics) CountRequests() policy.Policy { return m.requests }
-
 // requestCounter counts the requests to Cosmos DB.
 type requestCounter struct{ attempts, units, polls *prometheus.CounterVec }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -230,6 +231,12 @@ func TestAlertsFindStagedFaults(t *testing.T) {
 		remove := s.account.Inject(emulator.Fault{Header: map[string]string{"A-Im": "Incremental"}, Status: 429, SubStatus: 3200, RetryAfter: 500 * time.Millisecond})
 		s.scrape(12 * time.Minute)
 		expected = append(expected, s.expect("HalleyRangeStalled letters", "HalleyRangeStalled stalls", "HalleyLag stalls", "HalleyThrottled"))
+		remove()
+
+		s.scrape(10 * time.Minute)
+		remove = s.account.Inject(emulator.Fault{Method: http.MethodGet, Path: "/colls/items/docs", Status: 403})
+		s.scrape(6 * time.Minute)
+		expected = append(expected, s.expect("HalleyRangeStalled letters", "HalleyRangeStalled stalls"))
 		remove()
 
 		stop()

@@ -180,3 +180,12 @@ func TestNewAppOutsideOfAModuleAsksForHalley(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 }
+
+// In the test of a new app each process opens its handler: one that is shared would hide a
+// mistake with what a process remembers.
+func TestProcessesOfNewAppsTestOpenTheirHandlers(t *testing.T) {
+	test := readFile(t, newApp(t, App{Template: "minimal"}), "orders", "orders_test.go")
+	if want := "Start: func() (trigger.Handler, func() error) { return handlerstest.Start(t, entry, env) },"; !bytes.Contains(test, []byte(want)) {
+		t.Errorf("the test lacks %q:\n%s", want, test)
+	}
+}

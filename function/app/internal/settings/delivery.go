@@ -5,7 +5,6 @@ package settings
 type Delivery struct {
 	HandlerTimeout        interval       `split_words:"true" desc:"deadline of one handler call"`
 	StuckGrace            interval       `split_words:"true" desc:"how long a handler may ignore its deadline before its range is given up"`
-	BatchItems            count          `split_words:"true" desc:"changes in a batch at most; MAX_ITEMS_PER_INVOCATION if not set"`
 	BatchBytes            count          `split_words:"true" desc:"bytes in a batch at most; a single change may be larger"`
 	BatchWindow           interval       `split_words:"true" desc:"how long a batch that is not full waits for more, counted from its first change"`
 	Lanes                 count          `split_words:"true" desc:"ordered queues inside a range: handler calls at a time; one partition key stays in one lane"`

@@ -27,7 +27,7 @@ func TestDeliveryDefaults(t *testing.T) {
 	}
 	want := Delivery{
 		HandlerTimeout: interval(5 * time.Minute), StuckGrace: interval(10 * time.Second),
-		BatchItems: 100, BatchBytes: 4 << 20, Lanes: 1, MaxAhead: 1000,
+		BatchBytes: 4 << 20, Lanes: 1, MaxAhead: 1000,
 		RetryMin: interval(100 * time.Millisecond), RetryMax: interval(30 * time.Second), MaxAttempts: 10,
 		DeadLetters: StoreSetting{Kind: "container"}, DeadLettersConnection: "AzureWebJobsStorage",
 		BreakerLimit: 10, BreakerPause: interval(time.Minute), StallAfter: interval(time.Minute),
@@ -43,7 +43,8 @@ func TestPolicyReachesTheRuntime(t *testing.T) {
 		"HALLEY_FUNCTIONS", "leaderboard",
 		"HALLEY_CHANGE_FEED_MODE", "latest-version",
 		"HALLEY_LEADERBOARD_CHANGE_FEED_MODE", "AllVersionsAndDeletes",
-		"HALLEY_BATCH_ITEMS", "20",
+		"HALLEY_MAX_ITEMS_PER_INVOCATION", "20",
+		"HALLEY_PAGE_ITEMS", "500",
 		"HALLEY_BATCH_BYTES", "1000000",
 		"HALLEY_BATCH_WINDOW", "250ms",
 		"HALLEY_LANES", "4",
@@ -74,7 +75,7 @@ func TestPolicyReachesTheRuntime(t *testing.T) {
 	want := trigger.Function{
 		FeedSource: trigger.FeedSource{Name: "leaderboard", LeasePrefix: "leaderboard", ChangeFeedMode: cosmos.ModeAllVersions},
 		BatchPolicy: trigger.BatchPolicy{
-			MaxItemsPerInvocation: 100, BatchItems: 20, BatchBytes: 1_000_000, BatchWindow: 250 * time.Millisecond, Lanes: 8, LanesByID: true, MaxAhead: 5000,
+			PageItems: 500, MaxItemsPerInvocation: 20, BatchBytes: 1_000_000, BatchWindow: 250 * time.Millisecond, Lanes: 8, LanesByID: true, MaxAhead: 5000,
 		},
 		RetryPolicy:    trigger.RetryPolicy{RetryMin: time.Second, RetryMax: time.Minute, NoBisection: true},
 		GiveUpPolicy:   trigger.GiveUpPolicy{MaxAttempts: -1, RetryMaxAge: time.Hour, BreakerLimit: -1, BreakerPause: 5 * time.Second},

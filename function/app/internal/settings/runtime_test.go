@@ -147,12 +147,12 @@ func TestAppSettingIsRefusedOnce(t *testing.T) {
 }
 
 func TestDefaultsFollowOtherSettings(t *testing.T) {
-	s, err := load(t, apptest.Complete("HALLEY_MAX_ITEMS_PER_INVOCATION", "7", "HALLEY_RETRY_MIN", "1m", "HALLEY_PUSH_DEAD_LETTERS", "none"))
+	s, err := load(t, apptest.Complete("HALLEY_RETRY_MIN", "1m", "HALLEY_PUSH_DEAD_LETTERS", "none"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	f := function1(t, s, "push")
-	if f.BatchItems != 7 || f.RetryMax != f.RetryMin || f.MaxAttempts != Unlimited || s.App.MaxStuck != 16 {
-		t.Errorf("batches of %d, retries until %v, %v attempts, %d stuck", f.BatchItems, f.RetryMax, f.MaxAttempts, s.App.MaxStuck)
+	if f.RetryMax != f.RetryMin || f.MaxAttempts != Unlimited || s.App.MaxStuck != 16 {
+		t.Errorf("retries until %v, %v attempts, %d stuck", f.RetryMax, f.MaxAttempts, s.App.MaxStuck)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"halley/function/app/internal/apptest"
 	"halley/function/app/internal/standin/leaderboard"
+	"halley/handlers/game"
 	"halley/trigger"
 	"halley/trigger/deadletter"
 )
@@ -109,6 +110,7 @@ func TestSettingsAreRefused(t *testing.T) {
 		says []string
 	}{
 		"unknown":              {[]string{"HALLEY_FEED_POL_DELAY", "5s"}, []string{"HALLEY_FEED_POL_DELAY", "HALLEY_FEED_POLL_DELAY"}},
+		"batch of before":      {[]string{"HALLEY_PUSH_BATCH_ITEMS", "5"}, []string{"HALLEY_PUSH_BATCH_ITEMS", "did you mean HALLEY_PUSH_MAX_ITEMS_PER_INVOCATION?"}},
 		"lower case":           {[]string{"halley_mode", "timer"}, []string{"halley_mode", "HALLEY_MODE"}},
 		"nothing near":         {[]string{"HALLEY_XYZZY", "1"}, []string{"HALLEY_XYZZY", "command check"}},
 		"unknown of a handler": {[]string{"HALLEY_LEADERBOARD_REDIS_UR", "x"}, []string{"HALLEY_LEADERBOARD_REDIS_URL"}},
@@ -264,6 +266,8 @@ func settable(t reflect.Type) string {
 		return "all-versions"
 	case *StoreSetting:
 		return "drop"
+	case *game.Paths:
+		return "score=/points"
 	case *bool, *toggle:
 		return "true"
 	case *count, *bound, *Limit, *perSecond, *int:

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"go.uber.org/zap"
@@ -47,16 +46,6 @@ func joinDistinct(errs []error) error {
 	})...)
 }
 
-// Variable returns the variable that sets name for the function: its own variable if
-// it is set, and the app's if not.
-func (f *Function) Variable(name string) string {
-	functionPrefix := ownPrefix(f.Entry)
-	if _, ok := os.LookupEnv(functionPrefix + "_" + name); ok {
-		return functionPrefix + "_" + name
-	}
-	return prefix + "_" + name
-}
-
 // complete refuses a function if a name is missing that has no default.
 func (f *Function) complete() error {
 	var errs []error
@@ -96,22 +85,6 @@ func (s *Settings) WarnOfDisks(host string, log *zap.Logger) {
 				f.Variable("DEAD_LETTERS")+"=container", zap.String("function", f.Name), zap.String("host", host), zap.String("directory", f.DeadLetters.Name))
 		}
 	}
-}
-
-// Place identifies a container.
-type Place struct {
-	Connection          ConnectionName
-	Database, Container string
-}
-
-// MonitoredPlace is the container whose changes the function handles.
-func (f *Function) MonitoredPlace() Place {
-	return Place{f.Connection, f.DatabaseName, f.ContainerName}
-}
-
-// LeasePlace is the container of its leases.
-func (f *Function) LeasePlace() Place {
-	return Place{f.LeaseConnection, f.LeaseDatabaseName, f.LeaseContainerName}
 }
 
 // separate refuses functions that would share leases, and a function that would

@@ -54,46 +54,6 @@ const (
 	costManage  = 3.0 // creation or deletion of a container or database
 )
 
-// Verdict is the outcome of one fact.
-type Verdict string
-
-// The verdicts.
-const (
-	VerdictSame       Verdict = "same"
-	VerdictDiffers    Verdict = "differs"
-	VerdictUnverified Verdict = "not verified"
-)
-
-// Row is one line of the report.
-type Row struct {
-	Fact     string  `json:"fact"`
-	Verdict  Verdict `json:"verdict"`
-	Expected string  `json:"expected"`
-	Seen     string  `json:"seen,omitempty"`   // or the reason why it is not verified
-	Relies   string  `json:"relies"`           // what of Halley relies on the fact
-	Meaning  string  `json:"means,omitempty"`  // for the user; only if the fact differs
-	Grave    bool    `json:"grave,omitempty"`  // Halley must not be used with this difference
-	Charge   float64 `json:"charge,omitempty"` // request units
-}
-
-// differenceError is the error of a probe that has seen something else than expected.
-type differenceError struct{ seen string }
-
-func (e *differenceError) Error() string { return e.seen }
-
-func differs(format string, args ...any) error {
-	return &differenceError{fmt.Sprintf(format, args...)}
-}
-
-// unverifiedError is the error of a probe that could not see the fact on this account.
-type unverifiedError struct{ reason string }
-
-func (e *unverifiedError) Error() string { return e.reason }
-
-func unverified(format string, args ...any) error {
-	return &unverifiedError{fmt.Sprintf(format, args...)}
-}
-
 // row returns the line of the report about a fact. Its error ends the run: the network,
 // the credential or the limit does not allow more. cut says that a request got no answer.
 func (f fact) row(seen string, err error, cut bool) (Row, error) {

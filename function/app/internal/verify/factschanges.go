@@ -151,12 +151,6 @@ func probeNeighbours(ctx context.Context, s *session) (string, error) {
 	return "one sequence of LSNs, and the etag of a 304 does not pass the neighbour's", nil
 }
 
-// markedDocument is a document that is marked as deleted and expires soon, for two facts.
-type markedDocument struct {
-	written
-	start string // position before it
-}
-
 // markedDoc returns the document. The first fact that needs it writes it.
 func (s *session) markedDoc(ctx context.Context) (markedDocument, error) {
 	if s.marked.id != "" {

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-
 	"halley/trigger/cosmos"
 )
 
@@ -50,17 +48,6 @@ func documentFacts() []fact {
 			cost:    price{fixed: 2 * costRead}, probe: probeAbsentDocument,
 		},
 	}
-}
-
-// leaseState is a document of the lease container, for several facts.
-type leaseState struct {
-	id             string // "" before the first fact
-	pk             cosmos.PartitionKey
-	oldTag, newTag azcore.ETag // of its two versions; newTag is "" before the second
-}
-
-func (l leaseState) version(n int) map[string]any {
-	return map[string]any{"id": l.id, "partitionKey": l.id, "version": n}
 }
 
 // leaseCreated returns the document. The first fact that needs it creates it.

@@ -111,12 +111,6 @@ func probeIdleEtag(ctx context.Context, s *session) (string, error) {
 	return "the same", nil
 }
 
-// trio are three documents that several facts read.
-type trio struct {
-	start string // position before them
-	docs  []written
-}
-
 const trioCost = 3*costCreate + costRead
 
 // threeDocs returns the trio. The first fact that needs it writes it.

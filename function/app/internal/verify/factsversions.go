@@ -32,13 +32,6 @@ func versionFacts() []fact {
 	}
 }
 
-// versionsSeen is a document that was created, replaced and deleted, for several facts.
-type versionsSeen struct {
-	start string // position before it
-	id    string
-	lsns  []int64 // of the three writes
-}
-
 // threeVersions writes and deletes a document, if no fact has done so before.
 func (s *session) threeVersions(ctx context.Context) (versionsSeen, error) {
 	if s.versions.lsns != nil {

@@ -71,6 +71,16 @@ type override struct {
 	body   []byte      // nil keeps it
 }
 
+// with returns a context whose requests of a method have other headers, and another body
+// if it is not nil.
+func with(ctx context.Context, method string, header map[string]string, body []byte) context.Context {
+	o := override{method: method, header: http.Header{}, body: body}
+	for name, value := range header {
+		o.header.Set(name, value)
+	}
+	return context.WithValue(ctx, overrideKey, o)
+}
+
 func factOf(ctx context.Context) string {
 	name, _ := ctx.Value(factKey).(string)
 	return name

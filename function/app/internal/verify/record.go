@@ -3,7 +3,6 @@ package verify
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -42,18 +41,6 @@ var (
 		"X-Ms-Serviceversion", "X-Ms-Session-Token", "X-Ms-Share-Throughput", "X-Ms-Substatus",
 	}
 )
-
-// WriteRecord writes the exchanges of the run, a line each.
-func (r *Report) WriteRecord(out io.Writer) error {
-	e := json.NewEncoder(out)
-	e.SetEscapeHTML(false)
-	for _, x := range r.exchanges {
-		if err := e.Encode(r.names.recorded(x, r.exchanges[0].sent)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // names replaces what a record must not hold.
 type names struct{ replacer *strings.Replacer }

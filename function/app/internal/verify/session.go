@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
@@ -59,14 +58,6 @@ func (s *session) named(id, key string) map[string]any {
 
 // leftoverLife is after how long documents expire that a cut network leaves behind.
 const leftoverLife = time.Hour
-
-// written is a document that a probe has stored.
-type written struct {
-	id   string
-	lsn  int64
-	etag string
-	resp cosmos.Response
-}
 
 // create stores a new document.
 func (s *session) create(ctx context.Context) (written, error) {
@@ -228,14 +219,4 @@ func wait(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-// with returns a context whose requests of a method have other headers, and another body
-// if it is not nil.
-func with(ctx context.Context, method string, header map[string]string, body []byte) context.Context {
-	o := override{method: method, header: http.Header{}, body: body}
-	for name, value := range header {
-		o.header.Set(name, value)
-	}
-	return context.WithValue(ctx, overrideKey, o)
 }

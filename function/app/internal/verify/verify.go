@@ -6,7 +6,6 @@ package verify
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,47 +13,6 @@ import (
 	"time"
 
 	"halley/trigger/cosmos"
-)
-
-// Options are the settings of a run. Client, Meter and Run are required, and unless Create
-// is set, so are the names of the database and the containers.
-type Options struct {
-	Client *cosmos.Client
-	Meter  *Meter // is a policy of the client for each attempt
-	Run    string // id of the run, which no other run has
-
-	Database, Items, Leases string // with Create, Run is the default of Database, and names the containers
-	Create                  bool   // create the containers, and the database if it is missing
-	DataIsKnown             bool   // the containers may hold data
-	Throttle, Split         bool
-	Limit                   float64 // request units; 0 is DefaultLimit, and more with Throttle and Split
-	Record                  bool
-
-	Progress io.Writer // nil is none
-}
-
-// DefaultLimit is how many request units a run without options may cost.
-const DefaultLimit = 1000
-
-// Report is the outcome of a run.
-type Report struct {
-	Rows      []Row   `json:"facts"`
-	Estimated float64 `json:"estimatedCharge"` // request units, said beforehand
-	Charged   float64 `json:"charge"`
-	Verdict   string  `json:"verdict"` // one sentence
-	Code      int     `json:"exitCode"`
-	LeftOver  string  `json:"leftOver,omitempty"` // what to delete by hand
-
-	exchanges []exchange
-	names     names
-}
-
-// Exit codes of a run.
-const (
-	CodeVerified = 0
-	CodeFailed   = 1 // could not run
-	CodeRemarks  = 2
-	CodeUnusable = 3
 )
 
 // facts are all facts in the order in which they are tried.
@@ -299,48 +257,6 @@ func (s *session) finish(ctx context.Context, report *Report) {
 	if err := s.scratch.cleanup(ctx); err != nil {
 		report.LeftOver = s.scratch.byHand()
 	}
-}
-
-// judge writes the sentence and the exit code.
-func (r *Report) judge(err error) {
-	var remarks, grave []string
-	unseen := 0
-	for _, row := range r.Rows {
-		switch {
-		case row.Verdict == VerdictUnverified:
-			unseen++
-		case row.Verdict == VerdictDiffers && row.Grave:
-			grave = append(grave, row.Fact)
-		case row.Verdict == VerdictDiffers:
-			remarks = append(remarks, row.Fact)
-		}
-	}
-	same := len(r.Rows) - unseen - len(grave) - len(remarks)
-	switch {
-	case len(grave) > 0:
-		r.Code, r.Verdict = CodeUnusable, fmt.Sprintf("Do not use Halley on this account: %s.", strings.Join(append(grave, remarks...), "; "))
-	case err != nil:
-		r.Code, r.Verdict = CodeFailed, fmt.Sprintf("Could not run to the end, after %d facts that are the same: %v.", same, reason(err))
-	case len(remarks) > 0:
-		r.Code, r.Verdict = CodeRemarks, fmt.Sprintf("Verified with remarks: %s; %d facts are the same, %d not verified.", strings.Join(remarks, "; "), same, unseen)
-	default:
-		r.Code, r.Verdict = CodeVerified, fmt.Sprintf("Verified: %d facts are the same, %d not verified.", same, unseen)
-	}
-	if r.LeftOver != "" {
-		r.Verdict += " The cleanup failed: " + r.LeftOver + "."
-	}
-}
-
-// reason shortens the error that has ended a run.
-func reason(err error) string {
-	switch {
-	case errors.Is(err, context.Canceled):
-		return "it was interrupted"
-	case errors.Is(err, context.DeadlineExceeded):
-		return "the time was over"
-	}
-	line, _, _ := strings.Cut(err.Error(), "\n")
-	return strings.TrimRight(line, ".")
 }
 
 // NewRun returns the id of a run that begins now; random makes it its own.

@@ -21,6 +21,7 @@ import (
 type Settings struct {
 	RedisURL  handlers.URL `split_words:"true" desc:"Redis that holds the boards, redis:// or rediss:// (TLS); required"`
 	KeyPrefix string       `split_words:"true" default:"leaderboard:" desc:"begins the Redis key of every board; the game's name follows"`
+	Result    game.Paths   `default:"game=/game, player=/player, score=/score" desc:"properties of a result, such as game=/title, player=/user/name, score=/points; those that are left out stay as they are"`
 }
 
 // Server holds boards in memory. It is safe for concurrent use.

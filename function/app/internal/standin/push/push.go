@@ -7,6 +7,7 @@ import (
 	"context"
 
 	"halley/handlers"
+	"halley/handlers/game"
 	"halley/trigger"
 )
 
@@ -14,6 +15,7 @@ import (
 type Settings struct {
 	RedisURL  handlers.URL `split_words:"true" desc:"Redis with the boards and the due notifications, redis:// or rediss:// (TLS); required"`
 	KeyPrefix string       `split_words:"true" default:"push:" desc:"begins every Redis key"`
+	Result    game.Paths   `default:"game=/game, player=/player, score=/score" desc:"properties of a result, such as game=/title, player=/user/name, score=/points; those that are left out stay as they are"`
 
 	VAPIDPublicKey  string          `split_words:"true" desc:"public VAPID key that browsers subscribed with, base64url; required"`
 	VAPIDPrivateKey handlers.Secret `split_words:"true" desc:"private VAPID key of the pair, base64url; required"`
