@@ -66,6 +66,11 @@ func (c Change) PartitionKey() json.RawMessage {
 	return json.RawMessage(feed.PartitionKey(c.asFeed().Item, origin.keyPaths))
 }
 
+// FromSnapshot reports whether the change was read by the snapshot of a function that starts
+// [FromSnapshot]: it is a document as it was, and not an event. A dead letter that is
+// replayed is not marked.
+func (c Change) FromSnapshot() bool { return c.originOrNone().isSnapshot }
+
 // asFeed returns the parts of the change that identify its document.
 func (c Change) asFeed() *feed.Change {
 	origin := c.originOrNone()

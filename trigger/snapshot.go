@@ -49,21 +49,6 @@ type snapshotState struct {
 // errSnapshotVoid ends the work on a range whose snapshot has to begin again.
 var errSnapshotVoid = errors.New("the snapshot of the range begins again")
 
-// FromSnapshot starts a function in all-versions mode with the latest version of each
-// document that exists, and continues with every version and delete that is written after.
-// Changes of the first part are marked, see [Change.FromSnapshot]. A document that is changed
-// or deleted meanwhile may come only with that change, so a handler must take a replace or a
-// delete of an id that it has not seen.
-//
-// With manual checkpoints it needs [Function.Flush]. If a range is not read before the
-// retention of all versions ends, its snapshot begins again; Status warns before.
-func FromSnapshot() Start { return Start{Kind: feed.StartSnapshot} }
-
-// FromSnapshot reports whether the change was read by the snapshot of a function that starts
-// [FromSnapshot]: it is a document as it was, and not an event. A dead letter that is
-// replayed is not marked.
-func (c Change) FromSnapshot() bool { return c.originOrNone().isSnapshot }
-
 // readsSnapshot reports whether the next owner of a lease reads the snapshot of its range.
 func readsSnapshot(l *lease.Lease, start Start) bool {
 	return l.Property(lease.SnapshotProperty) != "" || start.Kind == feed.StartSnapshot && l.Continuation() == ""
