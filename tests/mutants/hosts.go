@@ -42,7 +42,7 @@ var hosts = []mutant{
 		{"trigger/internal/lease/peers.go", "return isHeld || requester", "return isHeld || false && requester"},
 	}},
 	{"refusal-not-told", "a function says at once that an account refuses its credential", []edit{
-		{"trigger/status.go", "cmp.Or(r.refusalError(), r.functionProblem)", "r.functionProblem"},
+		{"trigger/status.go", "cmp.Or(r.refusalError(), r.functionProblem, ", "cmp.Or(r.functionProblem, "},
 	}},
 	{"refused-forever", "Run ends if accounts refuse the credential of all functions for a minute", []edit{
 		{"trigger/refusal.go", "if newRefusal.isLong() && r.endIfHopeless != nil {", "if false {"},
@@ -72,7 +72,7 @@ var hosts = []mutant{
 		{"function/app/internal/functions/continuous.go", "if errors.As(err, &refused) {", "if errors.As(err, &refused) && false {"},
 	}},
 	{"stopped-with-leases", "a host that has stopped shows no leases and no problem", []edit{
-		{"trigger/attempts.go", "\tr.pausedRanges, r.unreadable, r.freeRanges, r.heldLeaseCount = nil, nil, nil, 0\n", ""},
+		{"trigger/attempts.go", "\tr.pausedRanges, r.unreadable, r.freeRanges, r.heldLeaseCount, r.stepBegan = nil, nil, nil, 0, time.Time{}\n", "\tr.stepBegan = time.Time{}\n"},
 	}},
 	{"stopped-with-problem", "a host that has stopped shows no leases and no problem", []edit{
 		{"trigger/attempts.go", "clear(r.coolingRanges)", ""},

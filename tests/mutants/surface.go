@@ -127,7 +127,7 @@ var surfaceCalls = []mutant{
 		{"trigger/leases/control.go", "Paused: paused,", "Paused: false,"},
 	}},
 	{"import-moves-nothing", "an import restores positions", []edit{
-		{"trigger/leases/export.go", "s.moveTo(exported.Continuation)", "s.moveTo(s.From)"},
+		{"trigger/leases/export.go", "c.seekTo(ctx, set, s, exported.Continuation)", "c.seekTo(ctx, set, s, s.From)"},
 	}},
 	{"pause-planned-under-a-dotnet-owner", "a pause that an owner does not know is refused in the plan", []edit{
 		{"trigger/leases/plan.go", "ownerKind(l, set.Now()) == OwnerOther", `ownerKind(l, set.Now()) == ""`},
