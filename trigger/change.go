@@ -46,6 +46,7 @@ func takeCallNumbers(n int) (first int64) { return callNumbers.Add(int64(n)) - i
 // changeOrigin identifies the document of a change further. It is immutable, and
 // changes that differ in nothing of it share one.
 type changeOrigin struct {
+	isSnapshot  bool            // see Change.FromSnapshot
 	keyPaths    []string        // of the container; nil for a change outside of a batch
 	metadataID  string          // of a delete in all-versions mode, from its metadata
 	metadataKey json.RawMessage // likewise its partition key, as the service gives it; the values as a list if keyPaths is nil
@@ -64,6 +65,11 @@ func (c Change) PartitionKey() json.RawMessage {
 	}
 	return json.RawMessage(feed.PartitionKey(c.asFeed().Item, origin.keyPaths))
 }
+
+// FromSnapshot reports whether the change was read by the snapshot of a function that starts
+// [FromSnapshot]: it is a document as it was, and not an event. A dead letter that is
+// replayed is not marked.
+func (c Change) FromSnapshot() bool { return c.originOrNone().isSnapshot }
 
 // asFeed returns the parts of the change that identify its document.
 func (c Change) asFeed() *feed.Change {
@@ -105,7 +111,7 @@ func (c Change) decodeWith(unmarshal func([]byte, any) error, v any) error {
 // that of changes without metadata, and number is the callNumber.
 func (f *Function) changeOf(c *feed.Change, number int64, origin *changeOrigin) Change {
 	if c.ID != "" || c.Item.PartitionKey != nil {
-		origin = &changeOrigin{keyPaths: origin.keyPaths, metadataID: c.ID, metadataKey: c.Item.PartitionKey}
+		origin = &changeOrigin{isSnapshot: origin.isSnapshot, keyPaths: origin.keyPaths, metadataID: c.ID, metadataKey: c.Item.PartitionKey}
 	}
 	change := Change{
 		Operation: c.Operation, Document: c.Document, Previous: c.Previous,

@@ -186,7 +186,7 @@ func (r *functionRunner) needsOwner(ctx context.Context, l *lease.Lease) bool {
 	if v, ok := r.function.waitingChanges(l); ok && isRetryDue(v, r.leases.Now()) {
 		return true
 	}
-	if l.Retiring() || l.Splitting() || r.hasPostponed(l) || l.Continuation() == "" && r.feedSource.Start.Kind == feed.StartNow {
+	if l.Retiring() || l.Splitting() || r.hasPostponed(l) || l.Continuation() == "" && r.feedSource.Start.Kind == feed.StartNow || readsSnapshot(l, r.feedSource.Start) {
 		return true
 	}
 	_, err := r.leases.Locate(ctx, l)

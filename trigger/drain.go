@@ -92,10 +92,11 @@ type drain struct {
 
 	mu        sync.Mutex
 	summary   Summary
-	splitSeen bool  // children are waiting to be drained
-	fatalErr  error // the function cannot be worked on any more
-	feedsRead bool  // of some range
-	readErr   error // the first of a range whose feed could not be read, or nil
+	splitSeen bool     // children are waiting to be drained
+	phaseEnds []string // lease tokens of ranges whose snapshot has ended: they are drained again
+	fatalErr  error    // the function cannot be worked on any more
+	feedsRead bool     // of some range
+	readErr   error    // the first of a range whose feed could not be read, or nil
 }
 
 // drainFunction drains the leases of a function. If a container was created again, it finds
@@ -159,6 +160,10 @@ func (d *drain) drainLeases(ctx context.Context) error {
 			return nil
 		}
 		d.splitSeen = false
+		for _, token := range d.phaseEnds {
+			delete(seen, token)
+		}
+		d.phaseEnds = nil
 	}
 }
 
@@ -290,6 +295,11 @@ func (d *drain) rangeEnded(l *lease.Lease, s Summary, err error) {
 		d.mu.Lock()
 		d.splitSeen = true
 		d.mu.Unlock()
+	case reasonOf(err) == ClosedPhaseEnded:
+		s.Ranges = 0 // it is drained again
+		d.mu.Lock()
+		d.splitSeen, d.phaseEnds = true, append(d.phaseEnds, l.Token())
+		d.mu.Unlock()
 	default:
 		s.Behind = 1
 		if !errors.Is(err, errStopping) && err != nil {
@@ -321,8 +331,8 @@ func (d *drain) addCounts(s Summary) {
 // continuation are finished, the others wait for a retry: until that is due, only a
 // change behind all of them is news.
 func (r *functionRunner) peekFeed(ctx context.Context, l *lease.Lease, reserved *feed.ReservedBytes) (first *cosmos.Page, idle bool, err error) {
-	if l.Continuation() == "" && r.feedSource.Start.Kind == feed.StartNow {
-		return nil, false, nil // the lease needs a position
+	if l.Continuation() == "" && r.feedSource.Start.Kind == feed.StartNow || readsSnapshot(l, r.feedSource.Start) {
+		return nil, false, nil // the lease needs a position, or the end of its phase
 	}
 	position := l.Continuation()
 	v, waiting := r.function.waitingChanges(l)

@@ -56,14 +56,15 @@ const (
 // CloseReason says why a host stopped working on a range.
 type CloseReason string
 
-// The reasons. ClosedStopped, ClosedCaughtUp, ClosedGone, ClosedHandedOver and
-// ClosedPaused are the good ones.
+// The reasons. ClosedStopped, ClosedCaughtUp, ClosedGone, ClosedHandedOver, ClosedPaused and
+// ClosedPhaseEnded are the good ones.
 const (
 	ClosedStopped    CloseReason = "stopped"     // the host is stopping
 	ClosedCaughtUp   CloseReason = "caught up"   // a drain found nothing more
 	ClosedGone       CloseReason = "gone"        // the range split or merged; children follow
 	ClosedHandedOver CloseReason = "handed over" // another host asked for its share
 	ClosedPaused     CloseReason = "paused"      // an operator has paused the range
+	ClosedPhaseEnded CloseReason = "phase ended" // the snapshot of the range was read, or has to begin again; the lease is acquired again at once
 	ClosedLeaseLost  CloseReason = "lease lost"  // another host has it, or it was deleted, or an operator has moved its position
 	ClosedStuck      CloseReason = "stuck"       // the handler did not return
 	ClosedBroken     CloseReason = "broken"      // the feed or the lease cannot be used
@@ -92,6 +93,8 @@ func reasonOf(err error) CloseReason {
 		return ClosedHandedOver
 	case errors.Is(err, errPaused):
 		return ClosedPaused
+	case errors.Is(err, feed.ErrSnapshotRead), errors.Is(err, errSnapshotVoid):
+		return ClosedPhaseEnded
 	case errors.Is(err, lease.ErrLost):
 		return ClosedLeaseLost
 	case errors.As(err, &hung):
@@ -103,5 +106,5 @@ func reasonOf(err error) CloseReason {
 
 // isOrderly reports whether the reason is an orderly one.
 func (r CloseReason) isOrderly() bool {
-	return r == ClosedStopped || r == ClosedCaughtUp || r == ClosedGone || r == ClosedHandedOver || r == ClosedPaused
+	return r == ClosedStopped || r == ClosedCaughtUp || r == ClosedGone || r == ClosedHandedOver || r == ClosedPaused || r == ClosedPhaseEnded
 }

@@ -19,10 +19,11 @@ type FeedSource struct {
 	Container *cosmos.Container
 	// ChangeFeedMode selects latest versions (the default) or all versions. All
 	// versions need a container with a change feed policy that was never merged,
-	// and begin now or at a continuation. Leases record their mode, and it cannot
+	// and begin now, with a snapshot ([FromSnapshot]) or at a continuation. Leases record their mode, and it cannot
 	// be changed. If a range is behind by half of the policy's retention, its
 	// Status says so. Changes that are not delivered before the retention ends
-	// are lost, and the range then waits until an operator deletes its lease.
+	// are lost, and the range then waits until an operator deletes its lease, or moves it
+	// to a new snapshot.
 	ChangeFeedMode cosmos.Mode
 	// StartFrom is the position of a range without a checkpoint; by default now.
 	StartFrom Start

@@ -17,7 +17,15 @@ import (
 // finishedBinding returns to what a value belongs that the owner of a lease in an epoch may
 // trust: another mode, phase or filter would show other changes.
 func (f *Function) finishedBinding(l *lease.Lease, epoch int64) finished.Binding {
-	return finished.Binding{Continuation: l.Continuation(), Epoch: epoch, Mode: lease.ModeName(f.ChangeFeedMode), Filter: f.Filter.hash()}
+	return finished.Binding{Continuation: l.Continuation(), Epoch: epoch, Mode: lease.ModeName(f.ChangeFeedMode), Phase: f.phaseOf(l), Filter: f.Filter.hash()}
+}
+
+// phaseOf names the phase of a range whose snapshot is read, see snapshot.go.
+func (f *Function) phaseOf(l *lease.Lease) string {
+	if readsSnapshot(l, f.StartFrom) {
+		return "snapshot"
+	}
+	return ""
 }
 
 // hash names a filter in leases, "" if there is none.

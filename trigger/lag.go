@@ -234,10 +234,14 @@ func (e *lagEstimate) addLagAfter(ctx context.Context, l *lease.Lease, continuat
 	if err != nil {
 		return err
 	}
-	if continuation == "" && e.feedSource.Start.Kind == feed.StartNow {
+	source := e.feedSource
+	if readsSnapshot(l, source.Start) { // the rest of its snapshot
+		source = source.ForSnapshot()
+	}
+	if continuation == "" && source.Start.Kind == feed.StartNow {
 		return nil // its position will be the time of its acquisition
 	}
-	pending, err := e.feedSource.Pending(ctx, feedTarget(part), continuation, e.maxItems)
+	pending, err := source.Pending(ctx, feedTarget(part), continuation, e.maxItems)
 	if cosmos.Classify(err) == cosmos.OutcomeRangeGone {
 		if err := e.leases.RefreshRanges(ctx); err != nil {
 			return err

@@ -166,13 +166,13 @@ func TestStartsAndSeeksAreParsed(t *testing.T) {
 	const noon = "2026-01-31T12:00:00Z"
 	moment, err := time.Parse(time.RFC3339, noon)
 	must(t, err)
-	for text, want := range map[string]Start{"": FromNow(), "now": FromNow(), "Beginning": FromBeginning(), noon: FromTime(moment)} {
+	for text, want := range map[string]Start{"": FromNow(), "now": FromNow(), "Beginning": FromBeginning(), "snapshot": FromSnapshot(), noon: FromTime(moment)} {
 		if got, err := ParseStart(text); err != nil || got != want || text != "" && got.String() != strings.ToLower(text) && got.String() != text {
 			t.Errorf("start %q is %v: %v", text, got, err)
 		}
 	}
 	for text, want := range map[string]Start{
-		"now": FromNow(), "beginning": FromBeginning(), noon: FromTime(moment), "1526": FromContinuation(`"1526"`), `"1526"`: FromContinuation(`"1526"`),
+		"now": FromNow(), "beginning": FromBeginning(), "snapshot": FromSnapshot(), noon: FromTime(moment), "1526": FromContinuation(`"1526"`), `"1526"`: FromContinuation(`"1526"`),
 	} {
 		if got, err := leases.ParseSeek(text); err != nil || got != want {
 			t.Errorf("seek to %q is %v: %v", text, got, err)

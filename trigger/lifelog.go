@@ -43,7 +43,7 @@ func logRelease(log *slog.Logger, e Event) {
 	case ClosedGone: // the split was logged
 	case ClosedPaused:
 		log.Info("lease released, the range is paused by an operator", slog.String("reason", e.Stall.Text), slog.String("continuation", e.Continuation))
-	case ClosedStopped, ClosedCaughtUp:
+	case ClosedStopped, ClosedCaughtUp, ClosedPhaseEnded:
 		log.Info("lease released", slog.String("reason", string(e.Reason)), slog.String("continuation", e.Continuation))
 	default:
 		log.Error("lease released", slog.String("reason", string(e.Reason)), slog.Any("error", e.Err))

@@ -21,7 +21,7 @@ func (w *rangeWorker) newReader() *feed.Reader {
 		PollMin: w.function.FeedPollMin, PollDelay: pollDelay,
 		ReadTimeout: w.host.options.LeaseExpirationInterval, JitterKey: w.jitterKey(),
 		RunRequest: w.host.requests.run, Budget: w.host.pageBudget, Reserved: w.reservedBytes,
-		FirstPosition: w.firstPosition, Locate: w.locateRange, Relocate: w.relocateRange, IsFinal: isFinalRead,
+		FirstPosition: w.firstPosition, SnapshotEnd: w.snapshotEnd, Locate: w.locateRange, Relocate: w.relocateRange, IsFinal: isFinalRead,
 		UntilPoll:   func() time.Duration { return w.host.untilPoll(w.held.Lease().Token(), pollDelay) },
 		PayRead:     w.payRead,
 		ObservePage: w.observePage,
@@ -86,6 +86,9 @@ func (w *rangeWorker) firstPosition(ctx context.Context) (string, error) {
 	} else if begun {
 		return "", lease.ErrSplit
 	}
+	if w.readsSnapshot {
+		return w.firstSnapshotPosition(ctx)
+	}
 	if continuation := w.held.Lease().Continuation(); continuation != "" {
 		return continuation, nil
 	}
@@ -120,7 +123,7 @@ func (w *rangeWorker) relocateRange(ctx context.Context) error {
 }
 
 func isFinalRead(err error) bool {
-	return errors.Is(err, lease.ErrSplit) || errors.Is(err, lease.ErrMergedUnknown) || errors.Is(err, errSuperseded)
+	return errors.Is(err, lease.ErrSplit) || errors.Is(err, lease.ErrMergedUnknown) || errors.Is(err, errSuperseded) || errors.Is(err, errSnapshotVoid)
 }
 
 func (w *rangeWorker) observePage(page *feed.Page) {

@@ -21,7 +21,7 @@ const (
 // container's retention.
 func (w *rangeWorker) leavesRetention(timestamp int64) bool {
 	_, _, past := w.pastRetention(retentionRelief, timestamp)
-	return past
+	return past && !w.readsSnapshot
 }
 
 // watchRetention logs that a range's changes, the oldest of which was written at
@@ -47,6 +47,9 @@ func (w *rangeWorker) oldestUnfinished() error {
 // has used up a share of the container's retention.
 func (w *rangeWorker) pastRetention(share float64, timestamp int64) (age, retention time.Duration, past bool) {
 	retention = w.leases.Monitored().Retention
+	if s := w.snapshot(); s != nil { // the changes of a snapshot may be old: the changes after it leave the retention
+		timestamp = s.Since
+	}
 	if w.function.ChangeFeedMode != cosmos.ModeAllVersions || retention == 0 || timestamp == 0 {
 		return 0, retention, false
 	}
@@ -59,6 +62,9 @@ func (w *rangeWorker) retentionError(timestamp int64) error {
 	age, retention, past := w.pastRetention(retentionAlert, timestamp)
 	if !past {
 		return nil
+	}
+	if w.readsSnapshot {
+		return fmt.Errorf("the snapshot of the range has taken %s, and changes are kept for %s only: if it is not read by then, it begins again", age.Round(time.Second), retention)
 	}
 	text := fmt.Sprintf("the range is %s behind, and its changes are kept for %s only", age.Round(time.Second), retention)
 	if age >= retention {

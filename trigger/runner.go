@@ -165,7 +165,7 @@ func (r *functionRunner) runWorker(ctx context.Context, w *rangeWorker, fail con
 	switch {
 	case isFatal(err):
 		fail(err)
-	case errors.Is(err, lease.ErrSplit), deleted:
+	case errors.Is(err, lease.ErrSplit), reasonOf(err) == ClosedPhaseEnded, deleted:
 		wake(balanceNow)
 	case r.host.abandonedCalls.exceedsLimit(r.host.options.MaxStuck):
 		fail(&stuckCallsError{limit: r.host.options.MaxStuck, err: err})

@@ -22,11 +22,21 @@ func FromBeginning() Start { return Start{Kind: feed.StartBeginning} }
 // to about five seconds.
 func FromTime(t time.Time) Start { return Start{Kind: feed.StartTime, Time: t} }
 
+// FromSnapshot starts a function in all-versions mode with the latest version of each
+// document that exists, and continues with every version and delete that is written after.
+// Changes of the first part are marked, see [Change.FromSnapshot]. A document that is changed
+// or deleted meanwhile may come only with that change, so a handler must take a replace or a
+// delete of an id that it has not seen.
+//
+// With manual checkpoints it needs [Function.Flush]. If a range is not read before the
+// retention of all versions ends, its snapshot begins again; Status warns before.
+func FromSnapshot() Start { return Start{Kind: feed.StartSnapshot} }
+
 // FromContinuation starts every range at one continuation, a raw etag of the feed
 // such as "\"1526\"".
 func FromContinuation(token string) Start {
 	return Start{Kind: feed.StartContinuation, Continuation: token}
 }
 
-// ParseStart parses a setting: "now", "beginning", or a time in RFC 3339.
+// ParseStart parses a setting: "now", "beginning", "snapshot", or a time in RFC 3339.
 func ParseStart(s string) (Start, error) { return feed.ParseStart(s) }

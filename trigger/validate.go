@@ -151,8 +151,15 @@ func (f Function) validateSource(p *problems) {
 		p.add("FeedPollMin", f.FeedPollMin, "must not be more than FeedPollDelay=%v", f.FeedPollDelay)
 	}
 	f.validateLimits(p)
-	if allVersions && f.StartFrom.Kind != feed.StartNow && f.StartFrom.Kind != feed.StartContinuation {
-		p.add("StartFrom", f.StartFrom, "all versions begin now or at a continuation: remove it, or read latest versions (ChangeFeedMode)")
+	isSnapshot := f.StartFrom.Kind == feed.StartSnapshot
+	if allVersions && !isSnapshot && f.StartFrom.Kind != feed.StartNow && f.StartFrom.Kind != feed.StartContinuation {
+		p.add("StartFrom", f.StartFrom, "all versions begin now, with a snapshot or at a continuation: choose one of them, or read latest versions (ChangeFeedMode)")
+	}
+	if isSnapshot && !allVersions {
+		p.add("StartFrom", f.StartFrom, "all versions follow a snapshot: read all versions (ChangeFeedMode), or start from the beginning")
+	}
+	if isSnapshot && f.Checkpoint.Manual && f.Flush == nil {
+		p.add("StartFrom", f.StartFrom, "at the end of a snapshot all changes must be durable: set Flush, or remove Manual from Checkpoint")
 	}
 	if f.StartFrom == FromContinuation("") {
 		p.add("StartFrom", "", "FromContinuation needs a continuation: choose FromNow or FromBeginning")

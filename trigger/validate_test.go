@@ -59,7 +59,14 @@ func TestInvalidFunctionsAreRefused(t *testing.T) {
 			"Checkpoint.Manual=true: leaves nothing for Checkpoint.Every": func(f *Function) { f.Checkpoint = Checkpoint{Manual: true, Every: 5} },
 			"Checkpoint.Every=5: adds nothing":                            func(f *Function) { f.Checkpoint = Checkpoint{Every: 5, Interval: EachBatch} },
 			"Checkpoint.Interval=-2s: must not be negative":               func(f *Function) { f.Checkpoint = Checkpoint{Interval: -2 * time.Second} },
-			"needs a continuation":                                        func(f *Function) { f.StartFrom = FromContinuation("") },
+			"StartFrom=snapshot: all versions follow a snapshot":          func(f *Function) { f.StartFrom = FromSnapshot() },
+			"StartFrom=beginning: all versions begin now, with a snapshot": func(f *Function) {
+				f.ChangeFeedMode, f.StartFrom = cosmos.ModeAllVersions, FromBeginning()
+			},
+			"StartFrom=snapshot: at the end of a snapshot all changes must be durable: set Flush": func(f *Function) {
+				f.ChangeFeedMode, f.StartFrom, f.Checkpoint = cosmos.ModeAllVersions, FromSnapshot(), Checkpoint{Manual: true}
+			},
+			"needs a continuation": func(f *Function) { f.StartFrom = FromContinuation("") },
 			"Flush: has nothing to save, as a handled change is saved at once: set Checkpoint.Manual": func(f *Function) { f.Flush = func(context.Context, RangeInfo) error { return nil } },
 			"BlockKeys=true: needs a store":                    func(f *Function) { f.BlockKeys, f.DeadLetters = true, DropDeadLetters },
 			"BlockKeys=true: keeps the order":                  func(f *Function) { f.BlockKeys, f.LanesByID, f.DeadLetters = true, true, DropDeadLetters },

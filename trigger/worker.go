@@ -3,6 +3,7 @@ package trigger
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -43,7 +44,10 @@ type rangeWorker struct {
 	toldNoPostponing *atomic.Bool // of the function: the log has told that it has no store
 	toldUnknownForm  *atomic.Bool // of the function: the log has told of changes whose form is not known
 
-	seenPause   *lease.Pause  // why an operator ended the work; valid once held.Run has returned
+	seenPause     *lease.Pause           // why an operator ended the work; valid once held.Run has returned
+	readsSnapshot bool                   // see snapshot.go
+	snapshotText  atomic.Pointer[string] // lease.SnapshotProperty of the next write
+
 	superseded  bool          // other leases have taken the lease's place: retire it unread
 	drain       bool          // end when caught up, instead of polling
 	firstPage   *cosmos.Page  // read before the lease was acquired, or nil
@@ -71,6 +75,10 @@ func (r *functionRunner) newWorker(held *lease.Held, stop *stopBudget) *rangeWor
 		log: r.log.With(slog.String("range", l.Token()), slog.Int64("epoch", held.Epoch())), emitEvent: r.emitEvent,
 		toldNoPostponing: &r.toldNoPostponing, toldUnknownForm: &r.toldUnknownForm,
 	}
+	if w.readsSnapshot = readsSnapshot(l, r.feedSource.Start); w.readsSnapshot {
+		w.feedSource, w.feedOrigin.isSnapshot = r.feedSource.ForSnapshot(), true
+	}
+	w.setSnapshot(l.Property(lease.SnapshotProperty))
 	region := w.host.leases.WriteRegion()
 	w.confirmedRegion.Store(&region)
 	w.rangeStats = newRangeStats(l, w.function, w.leases.Now)
@@ -89,6 +97,7 @@ func (r *functionRunner) newWorker(held *lease.Held, stop *stopBudget) *rangeWor
 	held.SetProperty(postponedProperty, w.postponedProperty)
 	held.SetProperty(readAheadProperty, w.readAheadProperty)
 	held.SetProperty(pageItemsProperty, w.pageItemsProperty)
+	held.SetProperty(lease.SnapshotProperty, w.snapshotProperty)
 	held.RunningUntil = w.runningCalls.latestEnd
 	held.OnCheckpoint = func(continuation string) {
 		w.emitEvent(Event{Kind: EventCheckpointed, Range: l.Token(), Epoch: held.Epoch(), Continuation: continuation})
@@ -165,7 +174,7 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 			feedReader.Discard()
 		}
 		w.noteAnswer(useFeed, readErr)
-		if errors.Is(readErr, feed.ErrCaughtUp) {
+		if isReadToEnd(readErr) {
 			w.rangeDelivery.AllRead()
 		} else { // the next owner reads on: a failing key must not delay the others
 			w.rangeDelivery.LeaveAsideAt(time.Now())
@@ -181,10 +190,13 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 		w.ReleasePage(page, false)
 	}
 	reader.Wait()
-	if err == nil || errors.Is(err, delivery.ErrLeftAside) && !errors.Is(readErr, feed.ErrCaughtUp) {
+	if err == nil || errors.Is(err, delivery.ErrLeftAside) && !isReadToEnd(readErr) {
 		err = readErr
 	}
 	err = w.flush(held, err)
+	if errors.Is(err, feed.ErrSnapshotRead) && w.flushErr != nil {
+		err = fmt.Errorf("end snapshot: %w", w.flushErr) // its last changes are delivered again
+	}
 	var children []*lease.Lease
 	if errors.Is(err, lease.ErrSplit) {
 		children, err = w.held.Split(reading, held, func(err error) { w.ReportProblem(delivery.AllLanes, err) })
@@ -196,6 +208,12 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 	}
 	end(errStopping)
 	return w.concludeLease(err, children)
+}
+
+// isReadToEnd reports whether a reader ended because nothing followed: then delivery waits for
+// the keys that wait aside, too.
+func isReadToEnd(err error) bool {
+	return errors.Is(err, feed.ErrCaughtUp) || errors.Is(err, feed.ErrSnapshotRead)
 }
 
 // onEnd calls do when ctx ends, at once if it has ended. The function that it returns takes
@@ -239,6 +257,7 @@ func (w *rangeWorker) concludeLease(err error, children []*lease.Lease) error {
 		err = lease.ErrSplit
 	default:
 		w.rangeDelivery.EndAnnouncements()
+		w.endSnapshot(err)
 		if err := w.held.Release(ctx); err != nil {
 			w.log.Warn("could not release lease; it will expire", slog.Any("error", err))
 		}

@@ -10,7 +10,7 @@ var finishedLeases = []mutant{
 		{"trigger/leases/plan.go", "position == s.From && !s.lease.HoldsFinished()", "position == s.From"},
 	}},
 	{"finished-seek-without-reason", "the plan says why a seek to the same position is a change", []edit{
-		{"trigger/leases/plan.go", "if position == s.From && !s.Nothing {", "if false {"},
+		{"trigger/leases/plan.go", "case position == s.From && !s.Nothing:", "case false:"},
 	}},
 	{"finished-seek-reason-hidden", "the plan shows why a seek to the same position is a change", []edit{
 		{"function/app/internal/operate/leases.go", "if s.Reason != \"\" {", "if false {"},

@@ -3,7 +3,7 @@ package main
 import "slices"
 
 // all are the planted bugs, grouped by the part of the runtime.
-var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages, postponements, settings, surfaceCalls, surfaceReports, surfaceSettings, judgements, bounds, verbsOfHandlers, stores, verdicts, hosts, storeCalls, finishedLeases, sharedLSNs, keyMarks, flushCalls, waitingKeys, policies, letterQueries, leaseSources, callersErrors, handlerCallbacks, pageSearches, recordedForms, neighbours, answers, pagePositions, pageGrowth, recreations, accountProofs)
+var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages, postponements, settings, surfaceCalls, surfaceReports, surfaceSettings, judgements, bounds, verbsOfHandlers, stores, verdicts, hosts, storeCalls, finishedLeases, sharedLSNs, keyMarks, flushCalls, waitingKeys, policies, letterQueries, leaseSources, callersErrors, handlerCallbacks, pageSearches, recordedForms, neighbours, answers, pagePositions, pageGrowth, recreations, accountProofs, snapshots)
 
 var ownership = []mutant{
 	{"no-if-match", "a stale checkpoint is never written", []edit{
@@ -434,7 +434,7 @@ var protocol = []mutant{
 		{"trigger/drain.go", "case waiting, first.NotModified, feed.IsStale(first, position, l.ByKeys()):", "case waiting, first.NotModified:"},
 	}},
 	{"position-does-not-advance", "a feed whose position does not move is not read forever", []edit{
-		{"trigger/internal/feed/reader.go", "if !page.NotModified && page.Continuation == continuation {", "if false {"},
+		{"trigger/internal/feed/reader.go", "if !page.NotModified && page.Continuation == continuation && !r.isPastEnd {", "if false {"},
 	}},
 	{"retry-holds-an-unread-range", "a range that cannot be read is given up although a change of it is being retried", []edit{
 		{"trigger/worker.go", "} else { // the next owner reads on", "} else if errors.Is(readErr, lease.ErrSplit) { // the next owner reads on"},

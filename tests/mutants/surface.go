@@ -118,7 +118,7 @@ var surfaceCalls = []mutant{
 		{"trigger/leases/control.go", "if err := plan.Refused(); err != nil {", "if err := plan.Refused(); err != nil && len(plan.Steps) == 0 {"},
 	}},
 	{"export-without-positions", "an export has the positions", []edit{
-		{"trigger/leases/export.go", "Continuation: l.Continuation(), Document", `Continuation: "", Document`},
+		{"trigger/leases/export.go", "Continuation: l.Continuation(), Snapshot", `Continuation: "", Snapshot`},
 	}},
 	{"init-counts-nothing", "Control.Init returns how many leases there are", []edit{
 		{"trigger/leases/control.go", "return len(found.Leases), nil", "return len(found.Leases[:0]), nil"},

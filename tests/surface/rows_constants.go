@@ -9,6 +9,7 @@ var constantRows = []row{
 	{"ClosedHandedOver", "TestClosedTellsItsReason/handed_over", "handover-told-as-stopped"},
 	{"ClosedLeaseLost", "TestClosedTellsItsReason/lease_lost", "loss-told-as-broken"},
 	{"ClosedPaused", "TestClosedTellsItsReason/paused", "pause-told-as-handover"},
+	{"ClosedPhaseEnded", "TestSnapshotIsFollowedByEveryVersion", "phase-end-is-broken"},
 	{"ClosedStopped", "TestClosedTellsItsReason/stopped", "stop-told-as-broken"},
 	{"ClosedStuck", "TestClosedTellsItsReason/stuck", "hang-told-as-broken"},
 	{"DeadLetterVersion", "TestLaterChangesOfBlockedKeyFollowInOrder", "dead-letters-without-version"},

@@ -242,7 +242,10 @@ func (c *Control) startPosition(ctx context.Context, set *lease.Set, l *lease.Le
 		return "", err
 	}
 	source := c.feedSource(start, set.Monitored().ResourceID)
-	if start.Kind == feed.StartNow || start.Kind == feed.StartContinuation {
+	switch start.Kind {
+	case feed.StartSnapshot:
+		return "", nil
+	case feed.StartNow, feed.StartContinuation:
 		return source.ResolveStart(ctx, start, feedTarget(part))
 	}
 	page, err := source.ReadPage(ctx, feedTarget(part), "", nil)

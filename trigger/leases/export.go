@@ -29,7 +29,8 @@ type ExportedLease struct {
 	Max          string          `json:"max"`   // "" if the keys are not known
 	Mode         string          `json:"mode"`  // of the feed, as in the document
 	Continuation string          `json:"continuation"`
-	Document     json.RawMessage `json:"document"` // as stored, without finished changes, for other tools; an import does not read it
+	Snapshot     bool            `json:"snapshot,omitempty"` // the continuation is a position in the snapshot of the range
+	Document     json.RawMessage `json:"document"`           // as stored, without finished changes, for other tools; an import does not read it
 }
 
 const exportFormat = "halley-leases/1"
@@ -47,7 +48,7 @@ func (c *Control) Export(ctx context.Context) (Export, error) {
 	}
 	for _, l := range sortedByToken(found.Leases) {
 		e.Leases = append(e.Leases, ExportedLease{
-			Range: l.Token(), Min: l.Span().Min, Max: l.Span().Max, Mode: l.Mode(), Continuation: l.Continuation(), Document: l.Document(),
+			Range: l.Token(), Min: l.Span().Min, Max: l.Span().Max, Mode: l.Mode(), Continuation: l.Continuation(), Snapshot: l.Property(lease.SnapshotProperty) != "", Document: l.Document(),
 		})
 	}
 	return e, nil
@@ -76,6 +77,8 @@ func (c *Control) PlanImport(ctx context.Context, e Export) (Plan, error) {
 			s.Nothing, s.Known = true, true
 		case exported.Mode != s.lease.Mode():
 			s.Refused = fmt.Sprintf("the export is in mode %q, the lease in mode %q", exported.Mode, s.lease.Mode())
+		case exported.Snapshot:
+			s.Refused = "the export is from within the snapshot of the range: seek to snapshot, which begins it again"
 		default:
 			c.seekTo(ctx, set, s, exported.Continuation)
 		}
@@ -85,7 +88,7 @@ func (c *Control) PlanImport(ctx context.Context, e Export) (Plan, error) {
 	}
 	for _, gap := range found.Gaps {
 		exported, several := e.covering(gap.Token(), gap.Span)
-		if exported == nil || several {
+		if exported == nil || several || exported.Snapshot {
 			continue // an audit of the hosts fills the gap
 		}
 		plan.Steps = append(plan.Steps, Step{Range: gap.Token(), Action: ActionCreate, To: exported.Continuation, gap: gap})

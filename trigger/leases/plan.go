@@ -157,6 +157,9 @@ func (c *Control) PlanSeek(ctx context.Context, to Start, ranges ...string) (Pla
 	if c.source.ChangeFeedMode == cosmos.ModeAllVersions && (to.Kind == feed.StartBeginning || to.Kind == feed.StartTime) {
 		return Plan{}, errors.New("plan to seek: all versions cannot be read from the beginning or a time, only from now or from a continuation")
 	}
+	if to.Kind == feed.StartSnapshot && c.source.StartFrom.Kind != feed.StartSnapshot {
+		return Plan{}, errors.New("plan to seek: the function does not start from a snapshot: set its StartFrom first")
+	}
 	plan, err := c.plan(ctx, ActionSeek, ranges, func(set *lease.Set, _ lease.Inspection, s *Step) {
 		position, err := c.startPosition(ctx, set, s.lease, to)
 		if err != nil {
@@ -183,8 +186,15 @@ func (c *Control) seekTo(ctx context.Context, set *lease.Set, s *Step, position 
 
 // moveTo sets the position of a step, and its effect.
 func (s *Step) moveTo(position string) {
-	s.To, s.Nothing = position, position == s.From && !s.lease.HoldsFinished()
-	if position == s.From && !s.Nothing {
+	isSnapshot := s.lease.Property(lease.SnapshotProperty) != ""
+	s.To, s.Nothing = position, position == s.From && !s.lease.HoldsFinished() && !isSnapshot
+	switch {
+	case position == "" && !s.Nothing:
+		s.Reason = "the snapshot of the range begins again: each document is delivered again"
+	case isSnapshot:
+		s.Reason = "the snapshot of the range ends here"
+		return
+	case position == s.From && !s.Nothing:
 		s.Reason = "the changes behind the position count as unfinished again"
 	}
 	from, hasFrom := cosmos.ContinuationLSN(s.From)
@@ -222,7 +232,7 @@ func (c *Control) countChanges(ctx context.Context, set *lease.Set, s *Step) {
 	s.Exact = exact
 }
 
-// ParseSeek parses the target of a seek: "now", "beginning", a time in RFC 3339, or a
+// ParseSeek parses the target of a seek: "now", "beginning", "snapshot", a time in RFC 3339, or a
 // continuation, which is an LSN with or without its quotes.
 func ParseSeek(s string) (Start, error) {
 	if _, ok := cosmos.ContinuationLSN(s); ok {
@@ -230,7 +240,7 @@ func ParseSeek(s string) (Start, error) {
 	}
 	start, err := feed.ParseStart(s)
 	if err != nil || s == "" {
-		return Start{}, fmt.Errorf(`position %q is neither "beginning", "now", a time such as 2026-01-31T12:00:00Z nor a token such as 1526`, s)
+		return Start{}, fmt.Errorf(`position %q is neither "beginning", "now", "snapshot", a time such as 2026-01-31T12:00:00Z nor a token such as 1526`, s)
 	}
 	return start, nil
 }

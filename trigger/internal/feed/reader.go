@@ -13,6 +13,9 @@ import (
 // ErrCaughtUp ends a [Reader] that reads only until it has caught up.
 var ErrCaughtUp = errors.New("caught up with the feed")
 
+// ErrSnapshotRead ends a [Reader] that has read everything up to [Reader.SnapshotEnd].
+var ErrSnapshotRead = errors.New("read the snapshot to its end")
+
 // errStale is the error of a page that is older than the position that it was read
 // from: a replica that lags has answered.
 var errStale = errors.New("the feed answered from an older position")
@@ -53,6 +56,9 @@ type Reader struct {
 	Relocate func(ctx context.Context) error
 	// IsFinal reports whether an error of Begin or Locate ends the reader.
 	IsFinal func(error) bool
+	// SnapshotEnd returns the continuation up to which changes are read, "" if there is no end.
+	// It is called after FirstPosition.
+	SnapshotEnd func() string
 	// PayRead waits until the function may spend request units on a read. The function
 	// that it returns is told the charge of the read, unless it fails.
 	PayRead func(ctx context.Context) (charged func(units float64), err error)
@@ -63,7 +69,9 @@ type Reader struct {
 	// ReportProblem is told each failure, with the number of failures in a row.
 	ReportProblem func(err error, failures int)
 
-	nextItems int // changes in the next page, see [pageSizes]
+	nextItems   int // changes in the next page, see [pageSizes]
+	snapshotEnd string
+	isPastEnd   bool // the page that was read last has passed it
 }
 
 // Run reads pages and sends them, until ctx ends, the feed keeps failing or it has
@@ -74,6 +82,7 @@ func (r *Reader) Run(ctx context.Context, pages chan<- *Page) error {
 		return err
 	}
 	wait, changedAt := r.PollDelay, time.Now()
+	r.snapshotEnd = r.SnapshotEnd()
 	for {
 		page, reading, err := r.readNext(ctx, continuation)
 		if err != nil {
@@ -89,6 +98,9 @@ func (r *Reader) Run(ctx context.Context, pages chan<- *Page) error {
 			}
 		} else {
 			r.Budget.ReleasePage(page, r.Reserved)
+		}
+		if r.isPastEnd {
+			return ErrSnapshotRead
 		}
 		if idle && r.UntilCaughtUp {
 			return ErrCaughtUp
@@ -106,6 +118,26 @@ func (r *Reader) Run(ctx context.Context, pages chan<- *Page) error {
 		}
 		wait = min(2*wait, r.PollDelay)
 	}
+}
+
+// cutAt leaves the changes after a continuation out of a page of a snapshot, and reports
+// whether the feed has passed that: no later page has changes up to it. A replica that lags may
+// answer that nothing is new, and has not passed it.
+func cutAt(page *Page, end string) (isPassed bool) {
+	last := LSNOf(end)
+	if page.NotModified {
+		return max(page.SessionLSN, LSNOf(page.Continuation)) >= last
+	}
+	n := len(page.Items)
+	for n > 0 && page.Items[n-1].LSN > last {
+		n--
+	}
+	isPassed = n < len(page.Items) || LSNOf(page.Continuation) >= last
+	page.Items = page.Items[:n]
+	if IsLess(end, page.Continuation) {
+		page.Continuation = end
+	}
+	return isPassed
 }
 
 // begin sends the first page, if there is one, and returns the continuation that the next
@@ -225,7 +257,10 @@ func (r *Reader) readPage(ctx context.Context, source *Source, continuation stri
 	if err != nil {
 		return nil, err
 	}
-	if !page.NotModified && page.Continuation == continuation {
+	if r.snapshotEnd != "" {
+		r.isPastEnd = cutAt(page, r.snapshotEnd)
+	}
+	if !page.NotModified && page.Continuation == continuation && !r.isPastEnd {
 		page.Release()
 		return nil, errNotAdvancing
 	}

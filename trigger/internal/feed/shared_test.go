@@ -478,7 +478,7 @@ func (f *functionReader) reader(timeout time.Duration) *Reader {
 	return &Reader{
 		Source: f.source, LeaseToken: "0", ReadTimeout: timeout, PollMin: time.Hour, PollDelay: time.Hour, Budget: f.budget, Reserved: f.reserved,
 		RunRequest:    func(request func()) { request() },
-		FirstPosition: func(context.Context) (string, error) { return "", nil },
+		FirstPosition: func(context.Context) (string, error) { return "", nil }, SnapshotEnd: func() string { return "" },
 		Locate:        func(context.Context) (Target, error) { return f.account.target, nil },
 		IsFinal:       func(error) bool { return false },
 		PayRead:       func(context.Context) (func(float64), error) { return func(float64) {}, nil },

@@ -66,6 +66,14 @@ func (s *Source) WithPages(items int) *Source {
 	return &smaller
 }
 
+// ForSnapshot returns the source of a snapshot: latest versions from the beginning. It shares
+// no reads.
+func (s *Source) ForSnapshot() *Source {
+	latest := *s
+	latest.Mode, latest.Start, latest.Shared = cosmos.ModeLatestVersion, Start{Kind: StartBeginning}, nil
+	return &latest
+}
+
 // ReadPage reads the page after the continuation, or the first page if it is empty, as
 // far as the reservation permits: otherwise its error wraps [cosmos.ErrNotAdmitted]. A
 // nil reservation permits a page of MaxItems.
@@ -93,12 +101,12 @@ func (s *Source) ReadPage(ctx context.Context, target Target, continuation strin
 }
 
 // ResolveStart returns the continuation with which a new lease on the range begins.
-// It is "" for the beginning and for a time, which only the first read resolves.
+// It is "" for the beginning, for a time, which only the first read resolves, and for a snapshot.
 func (s *Source) ResolveStart(ctx context.Context, start Start, target Target) (string, error) {
 	switch start.Kind {
 	case StartContinuation:
 		return start.Continuation, nil
-	case StartBeginning, StartTime:
+	case StartBeginning, StartTime, StartSnapshot:
 		return "", nil
 	}
 	page, err := s.Container.ReadFeed(ctx, cosmos.FeedRequest{

@@ -17,6 +17,7 @@ const (
 	StartBeginning
 	StartTime
 	StartContinuation
+	StartSnapshot // of a function in all-versions mode: latest versions first
 )
 
 // Start says where a range begins that has no checkpoint yet. The zero value is now.
@@ -26,17 +27,19 @@ type Start struct {
 	Continuation string    // of StartContinuation
 }
 
-// ParseStart parses a setting: "now", "beginning", or a time in RFC 3339.
+// ParseStart parses a setting: "now", "beginning", "snapshot", or a time in RFC 3339.
 func ParseStart(s string) (Start, error) {
 	switch strings.ToLower(s) {
 	case "", "now":
 		return Start{}, nil
 	case "beginning":
 		return Start{Kind: StartBeginning}, nil
+	case "snapshot":
+		return Start{Kind: StartSnapshot}, nil
 	}
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		return Start{}, fmt.Errorf(`start %q is neither "now", "beginning" nor an RFC 3339 time such as 2026-01-31T12:00:00Z`, s)
+		return Start{}, fmt.Errorf(`start %q is neither "now", "beginning", "snapshot" nor an RFC 3339 time such as 2026-01-31T12:00:00Z`, s)
 	}
 	return Start{Kind: StartTime, Time: t}, nil
 }
@@ -50,6 +53,8 @@ func (s Start) String() string {
 		return s.Time.UTC().Format(time.RFC3339)
 	case StartContinuation:
 		return s.Continuation
+	case StartSnapshot:
+		return "snapshot"
 	default:
 		return "now"
 	}
@@ -58,7 +63,8 @@ func (s Start) String() string {
 // SinceBeginning stands for the time at which leases were first created if their container
 // was deleted and created again while a host ran: they begin at the beginning of its feed,
 // whatever the start is. A continuation belongs to the former container, and a start from
-// now would skip what was written before a host noticed. All versions begin now.
+// now would skip what was written before a host noticed. All versions begin now, or with
+// a snapshot.
 var SinceBeginning = time.Unix(1, 0)
 
 // Since returns where a lease without a continuation begins. since is the moment when the
@@ -70,6 +76,9 @@ var SinceBeginning = time.Unix(1, 0)
 // changes. All-versions mode cannot begin at a time; there it means the moment when
 // the lease is first used.
 func (s Start) Since(since time.Time, mode cosmos.Mode) Start {
+	if s.Kind == StartSnapshot {
+		return s
+	}
 	if since.Equal(SinceBeginning) {
 		if mode == cosmos.ModeAllVersions {
 			return Start{}

@@ -47,6 +47,11 @@ const (
 	// to changes of one range, children of a split do not inherit it.
 	RetriesProperty = "halley.retries"
 
+	// SnapshotProperty is set while the continuation is a position in the snapshot of the
+	// range, and not in the function's feed mode. This package does not interpret it. Children
+	// of a split inherit it, and a write that sets another position removes it.
+	SnapshotProperty = "halley.snapshot"
+
 	epochProperty        = "halley.epoch"       // acquisitions so far, decimal
 	incarnationProperty  = "halley.incarnation" // owner name, "/", and a random text for each host process
 	expirationProperty   = "halley.expiration"  // expiration interval of the owner, Go syntax

@@ -106,11 +106,13 @@ func (s *Set) Resume(ctx context.Context, l *Lease) error {
 // Reposition has the range of a lease continue at a position, whoever owns it: no host
 // holds the lease when the position is written, see above. With force it does not wait
 // for a Halley owner's calls. The failure history of the range is removed, since it
-// refers to changes at the old position, and so is [finished.Property]. A pause stays.
+// refers to changes at the old position, and so are [finished.Property] and
+// [SnapshotProperty]. A pause stays.
 func (s *Set) Reposition(ctx context.Context, l *Lease, continuation string, force bool) error {
 	return s.writeUnowned(ctx, l, force, func(next *Lease) {
 		next.continuation = continuation
 		delete(next.properties, RetriesProperty)
+		delete(next.properties, SnapshotProperty)
 		next.dropFinished()
 	})
 }

@@ -65,7 +65,7 @@ The failure history of a range is removed; dead letters stay where they are.`,
 			})
 		},
 	}
-	c.Flags().StringVar(&to, "to", "", "beginning, now, an RFC 3339 time or a token")
+	c.Flags().StringVar(&to, "to", "", "beginning, now, snapshot, an RFC 3339 time or a token")
 	_ = c.MarkFlagRequired("to") // it is defined above
 	p.addRangeFlag(c)
 	p.addForceFlag(c)

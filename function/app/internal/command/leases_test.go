@@ -93,7 +93,7 @@ func TestLeaseCommandsRefuseBadInput(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"seek", "--to", "yesterday"}, `"beginning", "now", a time`},
+		{[]string{"seek", "--to", "yesterday"}, `"now", "snapshot", a time`},
 		{[]string{"seek", "--to", "12"}, "name the range"},
 		{[]string{"seek", "--to", "now", "--range", "77"}, `no lease for range "77"`},
 		{[]string{"seek"}, `"to" not set`},

@@ -62,7 +62,7 @@ type Feed struct {
 	LeaseRenewInterval      interval       `split_words:"true" desc:"how often a lease without progress is written; less than half the expiration"`
 	MaxItemsPerInvocation   count          `split_words:"true" desc:"changes in a batch at most"`
 	PageItems               bound          `split_words:"true" desc:"requested page size; 0 is 100, and up to 1,000 while a range is behind; a transaction is never divided, so a page may be larger"`
-	StartFrom               startFrom      `split_words:"true" desc:"start of a range without a checkpoint: beginning, now or an RFC 3339 time"`
+	StartFrom               startFrom      `split_words:"true" desc:"start of a range without a checkpoint: beginning, now or an RFC 3339 time; in all-versions mode now, or snapshot: the documents that exist, then every version"`
 	PreferredLocations      list           `split_words:"true" desc:"regions to read from, in order; the account's own order if empty"`
 	ChangeFeedMode          feedMode       `split_words:"true" desc:"latest-version, or all-versions with every version and delete"`
 	SoftDeleteProperty      string         `split_words:"true" desc:"property that marks a document as deleted if it is true, in latest-version mode"`
