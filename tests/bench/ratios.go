@@ -2,7 +2,10 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -81,7 +84,43 @@ func (s *suite) decoding() (report.Section, error) {
 		{Text: "≥ 8", Got: ratios.Median(), Limit: 8, AtLeast: true, Guard: 3},
 		{Text: "0 allocations", Got: allocations.Median(), Guard: 0.5},
 	}})
-	return section, nil
+	builds, err := s.splitterBuilds()
+	section.Rows = append(section.Rows, builds...)
+	return section, err
+}
+
+// splitterBuilds compares the splitter of packaged apps with that of a plain build, in turns, for
+// each size of documents in BenchmarkPage.
+func (s *suite) splitterBuilds() (rows []report.Row, err error) {
+	if runtime.GOARCH != "amd64" { // no other processor has vector code
+		return nil, nil
+	}
+	const directory = "./trigger/cosmos"
+	programs := map[string]string{}
+	for _, experiment := range []string{"", "simd"} {
+		if programs[experiment], err = s.buildBenchmarks(directory, experiment); err != nil {
+			return nil, err
+		}
+	}
+	speeds := map[string]report.Samples{} // packaged over plain, by the name of the benchmark
+	for range 2*s.rounds + 1 {
+		found := map[string]map[string]figures{}
+		for experiment, program := range programs {
+			if found[experiment], err = s.runBenchmarks(program, directory, "^BenchmarkPage$/./^cut$", "50ms"); err != nil {
+				return nil, err
+			}
+		}
+		for name, plain := range found[""] {
+			speeds[name] = append(speeds[name], plain["ns/op"]/found["simd"][name]["ns/op"])
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(speeds)) {
+		size, _ := strings.CutSuffix(strings.TrimPrefix(name, "Page/"), "/cut")
+		rows = append(rows, report.Row{Name: "splitter as packaged (AVX2), × the plain build, documents of " + strings.Replace(size, "B", " B", 1), Goals: []report.Goal{
+			{Text: "≥ 1", Got: speeds[name].Median(), Limit: 1, AtLeast: true, Guard: 0.8},
+		}})
+	}
+	return rows, nil
 }
 
 // splitterRatio returns the speed of the splitter on the largest documents of
