@@ -7,6 +7,7 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -227,9 +228,9 @@ func TestDrainReadsSnapshotAndThenVersions(t *testing.T) {
 // A range splits in the middle of its snapshot: its children inherit the position and the phase.
 func TestSplitInheritsSnapshot(t *testing.T) {
 	inSnapshotWorld(t, 1, func(t *testing.T, w *world, s *snapshotTable) {
-		batch := 0
+		var batches atomic.Int32
 		s.onBatch = func(context.Context, bool) {
-			if batch++; batch == 4 {
+			if batches.Add(1) == 4 {
 				_, err := w.account.Split("db", "items", "0")
 				must(t, err)
 				w.writeVersions("doc", 5)
@@ -271,9 +272,10 @@ func TestFailingKeyHoldsEndOfSnapshot(t *testing.T) {
 // The retention of one hour ends during the snapshot: it begins again, and no delete is missed.
 func TestLateSnapshotBeginsAgain(t *testing.T) {
 	inSnapshotWorld(t, 1, func(t *testing.T, w *world, s *snapshotTable) {
-		begun, slow := time.Now(), true
+		begun := time.Now()
+		var quick atomic.Bool
 		s.onBatch = func(_ context.Context, fromSnapshot bool) {
-			if slow && fromSnapshot {
+			if fromSnapshot && !quick.Load() {
 				time.Sleep(10 * time.Minute)
 			}
 		}
@@ -289,7 +291,7 @@ func TestLateSnapshotBeginsAgain(t *testing.T) {
 		}
 		w.removeWritten("doc99")
 		time.Sleep(75*time.Minute - time.Since(begun))
-		slow = false
+		quick.Store(true)
 		time.Sleep(3 * time.Hour)
 		stop()
 		delete(s.rows, "doc99") // its delete had left the retention when the snapshot began again
