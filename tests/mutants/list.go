@@ -405,6 +405,9 @@ var protocol = []mutant{
 	{"wrong-count-accepted", "an incomplete page is discarded", []edit{
 		{"trigger/cosmos/scan.go", "s.count >= 0 && s.count != int64(len(s.items))", "s.count < -1"},
 	}},
+	{"mark-of-next-blocks-trusted", "a page is split at the bounds of its documents", []edit{
+		{"trigger/cosmos/json.go", "marks == 0 || byteAt(t.b, end)", "byteAt(t.b, end)"},
+	}},
 	{"throttled-range-given-up", "a range whose feed is throttled is kept", []edit{
 		{"trigger/internal/feed/reader.go", "f.sinceThrottle = 0", "_ = 0"},
 		{"trigger/internal/feed/reader.go", "if throttled { // likewise", "if throttled && failed.inRow < maxReadFailures { // likewise"},

@@ -7,10 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// The functions of this file skip JSON text (RFC 8259) and check its grammar and its
-// UTF-8, but decode nothing. Each begins at an index of b and returns the index after
-// the text. If the text is not JSON, it returns the complement of the index of the
+// text is JSON text (RFC 8259). Its methods and the functions of this file skip a part of it and
+// check its grammar and its UTF-8, but decode nothing. Each begins at an index of b and returns
+// the index after the part. If the part is not JSON, it returns the complement of the index of the
 // first wrong byte, which is len(b) or more if the text is truncated.
+type text struct {
+	b []byte
+	marks
+}
 
 // tooDeep is returned for text that nests deeper than maxDepth.
 const tooDeep = math.MinInt
@@ -20,17 +24,18 @@ const maxDepth = 10000
 
 // skipValue skips a value that is inside depth others. If it is an object, it shows its
 // properties to found, which may be nil.
-func skipValue(b []byte, i, depth int, found *foundProperties) int {
+func (t *text) skipValue(i, depth int, found *foundProperties) int {
+	b := t.b
 	if i >= len(b) {
 		return ^i
 	}
 	switch b[i] {
 	case '"':
-		return skipString(b, i+1)
+		return t.skipString(i + 1)
 	case '{':
-		return skipObject(b, i+1, depth+1, found)
+		return t.skipObject(i+1, depth+1, found)
 	case '[':
-		return skipArray(b, i+1, depth+1)
+		return t.skipArray(i+1, depth+1)
 	case 't':
 		return skipLiteral(b, i, "true")
 	case 'f':
@@ -42,7 +47,8 @@ func skipValue(b []byte, i, depth int, found *foundProperties) int {
 }
 
 // skipObject skips an object after its opening brace.
-func skipObject(b []byte, i, depth int, found *foundProperties) int {
+func (t *text) skipObject(i, depth int, found *foundProperties) int {
+	b := t.b
 	if depth > maxDepth {
 		return tooDeep
 	}
@@ -54,19 +60,24 @@ func skipObject(b []byte, i, depth int, found *foundProperties) int {
 			return ^i
 		}
 		name := i + 1
-		nameEnd := skipString(b, name)
-		if nameEnd < 0 {
-			return nameEnd
+		nameEnd, value, end := t.skipPlainProperty(name)
+		isPlain := nameEnd >= 0
+		if !isPlain {
+			if nameEnd, value = t.skipName(name); value < 0 {
+				return value
+			}
 		}
-		if i = skipSpace(b, nameEnd); byteAt(b, i) != ':' {
-			return ^i
+		if end < 0 {
+			if end = t.skipValue(value, depth, nil); end < 0 {
+				return end
+			}
 		}
-		value := skipSpace(b, i+1)
-		if i = skipValue(b, value, depth, nil); i < 0 {
-			return i
+		if found != nil && (!isPlain || found.mayBe(nameEnd-name)) {
+			found.property(b[name:nameEnd], b[value:end:end], isPlain)
 		}
-		if found != nil {
-			found.property(b[name:nameEnd-1], b[value:i:i])
+		if i = end; i+1 < len(b) && b[i] == ',' && b[i+1] == '"' {
+			i++
+			continue
 		}
 		i = skipSpace(b, i)
 		switch byteAt(b, i) {
@@ -80,8 +91,55 @@ func skipObject(b []byte, i, depth int, found *foundProperties) int {
 	}
 }
 
+// skipPlainProperty skips the most frequent form of a property after the opening quote of its name
+// with few looks at the text: it has no space, the name is plain and short, and so is the value if it
+// is a string. nameEnd and end are negative if the text up to there has another form.
+func (t *text) skipPlainProperty(name int) (nameEnd, value, end int) {
+	marks := t.marksFrom(name)
+	nameEnd = name + bits.TrailingZeros64(marks)
+	if marks == 0 || nameEnd+4 > len(t.b) {
+		return -1, 0, -1
+	}
+	w := word32(t.b, nameEnd)
+	if uint16(w) != quoteColon || byte(w>>16) <= ' ' {
+		return -1, 0, -1
+	}
+	value = nameEnd + 2
+	marks &= marks - 1
+	marks &= marks - 1 // the opening quote of the value has had the second mark
+	end = name + bits.TrailingZeros64(marks)
+	if byte(w>>16) != '"' || marks == 0 || byteAt(t.b, end) != '"' {
+		return nameEnd, value, -1
+	}
+	return nameEnd, value, end + 1
+}
+
+// quoteColon is the end of a name and a colon, little-endian.
+const quoteColon = '"' | ':'<<8
+
+// word32 returns four bytes, little-endian.
+func word32(b []byte, i int) uint32 {
+	_ = b[i+3]
+	return uint32(b[i]) | uint32(b[i+1])<<8 | uint32(b[i+2])<<16 | uint32(b[i+3])<<24
+}
+
+// skipName skips a name after its opening quote, and the colon that follows. It returns the index of
+// the closing quote, and that of the value.
+func (t *text) skipName(i int) (end, value int) {
+	i = t.skipString(i)
+	if i < 0 {
+		return i, i
+	}
+	colon := skipSpace(t.b, i)
+	if byteAt(t.b, colon) != ':' {
+		return ^colon, ^colon
+	}
+	return i - 1, skipSpace(t.b, colon+1)
+}
+
 // skipArray skips an array after its opening bracket.
-func skipArray(b []byte, i, depth int) int {
+func (t *text) skipArray(i, depth int) int {
+	b := t.b
 	if depth > maxDepth {
 		return tooDeep
 	}
@@ -89,7 +147,7 @@ func skipArray(b []byte, i, depth int) int {
 		return i + 1
 	}
 	for {
-		if i = skipValue(b, i, depth, nil); i < 0 {
+		if i = t.skipValue(i, depth, nil); i < 0 {
 			return i
 		}
 		i = skipSpace(b, i)
@@ -148,6 +206,13 @@ func skipNumber(b []byte, i int) int {
 // skipDigits skips one digit or more.
 func skipDigits(b []byte, i int) int {
 	from := i
+	for i+8 <= len(b) {
+		w := binary.LittleEndian.Uint64(b[i:])
+		if w&0xF0F0F0F0F0F0F0F0 != 0x3030303030303030 || (w+0x0606060606060606)&0xF0F0F0F0F0F0F0F0 != 0x3030303030303030 {
+			break
+		}
+		i += 8
+	}
 	for i < len(b) && b[i]-'0' <= 9 {
 		i++
 	}
@@ -158,50 +223,45 @@ func skipDigits(b []byte, i int) int {
 }
 
 // skipString skips the text of a string and its closing quote.
-func skipString(b []byte, i int) int {
+func (t *text) skipString(i int) int {
+	if i = t.skipPlain(i); byteAt(t.b, i) == '"' {
+		return i + 1
+	}
+	return t.skipOther(i)
+}
+
+// skipPlain skips plain bytes.
+func (t *text) skipPlain(i int) int {
 	for {
-		if i = skipPlain(b, i); i >= len(b) {
-			return ^i
+		if !t.has(i) {
+			t.mark(t.b, i)
 		}
-		switch c := b[i]; {
+		if marks := t.marksFrom(i); marks != 0 {
+			return i + bits.TrailingZeros64(marks)
+		}
+		i = i&^7 + 64
+	}
+}
+
+// skipOther is skipString from a byte on that is not plain.
+func (t *text) skipOther(i int) int {
+	for i < len(t.b) {
+		switch c := t.b[i]; {
 		case c == '"':
 			return i + 1
 		case c == '\\':
-			i = skipEscape(b, i+1)
+			i = skipEscape(t.b, i+1)
 		case c < ' ':
 			return ^i
 		default:
-			i = skipRunes(b, i)
+			i = skipRunes(t.b, i)
 		}
 		if i < 0 {
 			return i
 		}
+		i = t.skipPlain(i)
 	}
-}
-
-// skipPlainWords skips bytes of a string that are ASCII and neither a quote, a backslash
-// nor a control character, eight at a time.
-func skipPlainWords(b []byte, i int) int {
-	for ; i+8 <= len(b); i += 8 {
-		if n := plainBytes(binary.LittleEndian.Uint64(b[i:])); n < 8 {
-			return i + n
-		}
-	}
-	for i < len(b) && b[i] != '"' && b[i] != '\\' && b[i] >= ' ' && b[i] < utf8.RuneSelf {
-		i++
-	}
-	return i
-}
-
-// plainBytes returns how many of the first bytes of a little-endian word are ASCII
-// and neither a quote, a backslash nor a control character. The expressions are those
-// of Bit Twiddling Hacks ("Determine if a word has a zero byte", "has a byte less than
-// n"): bytes above the first that matches may match wrongly.
-func plainBytes(w uint64) int {
-	const each, high = 0x0101010101010101, 0x8080808080808080
-	quote, backslash := w^(each*'"'), w^(each*'\\')
-	match := ((quote-each)&^quote | (backslash-each)&^backslash | (w-each*' ')&^w | w) & high
-	return bits.TrailingZeros64(match) / 8
+	return ^i
 }
 
 // skipEscape skips an escape sequence after its backslash.

@@ -17,7 +17,7 @@ import (
 // its _count, if any, must equal the length of the array. A page that was damaged on
 // its way is therefore an error, and not a page with other documents.
 func scanDocuments(body []byte, items []Item, keyProperty string) ([]Item, error) {
-	s := scanner{b: body, items: items, count: -1, keyProperty: keyProperty}
+	s := scanner{text: newText(body), items: items, count: -1, keyProperty: keyProperty}
 	if err := s.envelope(); err != nil {
 		return nil, fmt.Errorf("answer is not a page of documents: %w", err)
 	}
@@ -32,7 +32,7 @@ var (
 
 // scanner scans b and is at byte i.
 type scanner struct {
-	b     []byte
+	text
 	i     int
 	items []Item
 	found bool  // Documents was seen
@@ -105,7 +105,7 @@ func (s *scanner) name() ([]byte, error) {
 		return nil, s.unexpected()
 	}
 	from := s.i
-	if err := s.text(); err != nil {
+	if err := s.quoted(); err != nil {
 		return nil, err
 	}
 	quoted := s.b[from:s.i]
@@ -121,7 +121,7 @@ func (s *scanner) name() ([]byte, error) {
 // there is none or document is not an object. It decodes nothing. If a name
 // occurs more than once, the last one counts, as in encoding/json.
 func Property(document []byte, name string) []byte {
-	s := scanner{b: document}
+	s := scanner{text: newText(document)}
 	if s.expect('{') != nil {
 		return nil
 	}
@@ -165,12 +165,12 @@ func (s *scanner) documents() error {
 	for {
 		s.next()
 		from := s.i
-		found := foundProperties{keyProperty: s.keyProperty}
-		if err := s.value(2, &found); err != nil {
+		s.items = append(s.items, Item{})
+		item := &s.items[len(s.items)-1]
+		if err := s.value(2, &foundProperties{item: item, keyProperty: s.keyProperty}); err != nil {
 			return err
 		}
-		found.item.Document = s.b[from:s.i:s.i]
-		s.items = append(s.items, found.item)
+		item.Document = s.b[from:s.i:s.i]
 		if s.next() == ']' {
 			s.i++
 			return nil
@@ -184,15 +184,15 @@ func (s *scanner) documents() error {
 // value scans any value inside depth others. If the value is an object, value shows its
 // properties to found.
 func (s *scanner) value(depth int, found *foundProperties) error {
-	end := skipValue(s.b, s.i, depth, found)
+	end := s.skipValue(s.i, depth, found)
 	if end == tooDeep {
 		return errTooDeep
 	}
 	return s.moveTo(end)
 }
 
-// text scans a string from its opening quote.
-func (s *scanner) text() error { return s.moveTo(skipString(s.b, s.i+1)) }
+// quoted scans a string from its opening quote.
+func (s *scanner) quoted() error { return s.moveTo(s.skipString(s.i + 1)) }
 
 // moveTo moves to an index that a skip function returned.
 func (s *scanner) moveTo(end int) error {
@@ -206,33 +206,32 @@ func (s *scanner) moveTo(end int) error {
 
 // foundProperties are the properties of a document that are fields of its item.
 type foundProperties struct {
-	item        Item
+	item        *Item
 	keyProperty string // name of the property that is the item's KeyValue, or ""
 }
 
+// mayBe reports whether property has a use for a name of n bytes.
+func (f *foundProperties) mayBe(n int) bool {
+	return n == len("_ts") || n == len("_lsn") || n == len(f.keyProperty)
+}
+
 // property sets a field of the item if a property is one of its own. If a name
-// occurs more than once, the last one counts, as in encoding/json.
-func (f *foundProperties) property(quotedName, value []byte) {
-	switch propertyName(quotedName) {
+// occurs more than once, the last one counts, as in encoding/json. quoted is the name as it is
+// written between quotes, and isPlain tells that no character of it is escaped.
+func (f *foundProperties) property(quoted, value []byte, isPlain bool) {
+	name := quoted
+	if !isPlain && bytes.IndexByte(quoted, '\\') >= 0 {
+		name = []byte(unquote(quoted))
+	}
+	switch string(name) {
 	case "_lsn":
 		f.item.LSN = integer(value)
 	case "_ts":
 		f.item.Timestamp = integer(value)
 	}
-	if f.keyProperty != "" && isName(quotedName, f.keyProperty) {
+	if f.keyProperty != "" && string(name) == f.keyProperty {
 		f.item.KeyValue = value
 	}
-}
-
-// isName reports whether a property has a name.
-func isName(quoted []byte, name string) bool {
-	if string(quoted) == name {
-		return bytes.IndexByte(quoted, '\\') < 0
-	}
-	if len(quoted) <= len(name) || bytes.IndexByte(quoted, '\\') < 0 { // an escaped character is longer than its own
-		return false
-	}
-	return unquote(quoted) == name
 }
 
 // unquote returns the name that is written between quotes.
@@ -241,20 +240,6 @@ func unquote(quoted []byte) (name string) {
 		return ""
 	}
 	return name
-}
-
-// propertyName returns the name if it may be _ts or _lsn, else "". These have
-// at most 4 characters, and an escaped character takes 6 bytes.
-func propertyName(quoted []byte) string {
-	switch n := len(quoted); {
-	case n == 3 && string(quoted) == "_ts":
-		return "_ts"
-	case n == 4 && string(quoted) == "_lsn":
-		return "_lsn"
-	case n <= 4 || n > 4*6 || quoted[0] != '_' && quoted[0] != '\\' || bytes.IndexByte(quoted, '\\') < 0:
-		return ""
-	}
-	return unquote(quoted)
 }
 
 // integer returns a number, or 0 if the value is not an integer.

@@ -170,6 +170,31 @@ func TestProperty(t *testing.T) {
 	}
 }
 
+// Each part of a document begins once at each place of the marked blocks, and is damaged there.
+func TestScanDocumentsAtEachPlace(t *testing.T) {
+	for place := range 64*markedBlocks + 64 {
+		document := fmt.Sprintf(`{"id":"a\"b","größe":"ü","n":-12345678901.5e3,"s" : "x","t": "y","a":["\\",true,{"k":null}],"long":"%*s\"","_ts":1700000000,"_lsn":7}`, place%80, "")
+		body := fmt.Appendf(nil, `{"x":"%*s","Documents":[%s,%s],"_count":2}`, place, "", document, document)
+		check := func(body []byte) {
+			got, err := scanDocuments(body, nil, "")
+			want, sound := decodeDocuments(body)
+			if (err == nil) != sound {
+				t.Fatalf("error %v at place %d, want one: %v, of %q", err, place, !sound, body)
+			}
+			if diff := cmp.Diff(want, got); sound && diff != "" {
+				t.Fatal(diff)
+			}
+		}
+		check(body)
+		check(body[:place%len(body)])
+		for _, damage := range []byte("\"\\\x1f\x80,:}") {
+			damaged := bytes.Clone(body)
+			damaged[len(damaged)-1-(place*7+int(damage))%len(document)] = damage
+			check(damaged)
+		}
+	}
+}
+
 func FuzzScanDocuments(f *testing.F) {
 	f.Add(feedPage(2, 30))
 	f.Add([]byte(`{"_count":1,"Documents":[{"\u005flsn":3,"a":"\\\""}],"x":[{"y":null}]}`))

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestVectorCodeLeavesCleanRegisters: between the last vector instruction of skipVectors and
+// TestVectorCodeLeavesCleanRegisters: between the last vector instruction of markVectors and
 // each of its returns there is a VZEROUPPER. No benchmark on an AMD processor shows that one is
 // missing.
 func TestVectorCodeLeavesCleanRegisters(t *testing.T) {
@@ -17,7 +17,7 @@ func TestVectorCodeLeavesCleanRegisters(t *testing.T) {
 	if out, err := exec.Command("go", "test", "-c", "-o", binary, ".").CombinedOutput(); err != nil {
 		t.Fatalf("go test -c: %v\n%s", err, out)
 	}
-	out, err := exec.Command("go", "tool", "objdump", "-s", `^halley/trigger/cosmos\.skipVectors$`, binary).CombinedOutput()
+	out, err := exec.Command("go", "tool", "objdump", "-s", `^halley/trigger/cosmos\.markVectors$`, binary).CombinedOutput()
 	if err != nil {
 		t.Fatalf("go tool objdump: %v\n%s", err, out)
 	}
@@ -38,7 +38,7 @@ func TestVectorCodeLeavesCleanRegisters(t *testing.T) {
 			dirty = true // a jump from the loop leads to what follows
 		}
 	}
-	if vectors == 0 || returns < 2 {
+	if vectors == 0 || returns == 0 {
 		t.Errorf("%d vector instructions and %d returns in\n%s", vectors, returns, out)
 	}
 }

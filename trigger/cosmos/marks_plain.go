@@ -1,0 +1,6 @@
+//go:build !(amd64 && goexperiment.simd && !go1.27)
+
+package cosmos
+
+// markBlocks sets the marks of the blocks of b.
+func markBlocks(b []byte, bits *[8 * markedBlocks]byte) { markWords(b, bits[:]) }
