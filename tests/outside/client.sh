@@ -16,10 +16,14 @@ export OUTSIDE_KEY='C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mG
 
 # account runs halley emulator with the given flags until the script ends, and sets
 # OUTSIDE_ENDPOINT. If --addr is not given, it uses a free port.
-account() {
+account() { serve "$HALLEY" emulator --addr 127.0.0.1:0 "$@"; }
+
+# serve runs the command of an account until the script ends. When the command prints the
+# line "endpoint: URL", it sets OUTSIDE_ENDPOINT.
+serve() {
   local log=$OUTSIDE_WORK/account${#accounts[@]}.log
   : >"$log"
-  "$HALLEY" emulator --addr 127.0.0.1:0 "$@" >"$log" 2>&1 &
+  "$@" >"$log" 2>&1 &
   accounts+=($!)
   until grep -q '^endpoint: ' "$log"; do
     if ! kill -0 "${accounts[-1]}" 2>/dev/null; then
@@ -36,10 +40,13 @@ account() {
 count() { sed -n "s/^# $1 //p" "$2"; }
 
 # result adds a row to the table: client, version, target, result, and yes if the
-# target is met.
+# target is met, or skipped if this machine cannot run the client.
 result() {
   local met=missed
-  [[ $5 != yes ]] || met=met
+  case $5 in
+    yes) met=met ;;
+    skipped) met=skipped ;;
+  esac
   printf '%s\t%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$4" "$met" >>"$OUTSIDE_RESULTS"
 }
 
