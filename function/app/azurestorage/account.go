@@ -12,6 +12,7 @@ import (
 
 	"halley/function/app/internal/account"
 	"halley/function/app/internal/settings"
+	"halley/trigger/redact"
 )
 
 // developmentStorage replaces UseDevelopmentStorage=true: Azurite on its default
@@ -51,6 +52,7 @@ func resolveStorage(name settings.ConnectionName, unnamed account.Credential) (s
 		s.connectionString = developmentStorage
 		return s, nil
 	case value != "":
+		redact.Learn(value)
 		s.connectionString = value
 		return s, nil
 	}
