@@ -23,16 +23,9 @@ const shortestToken = 16
 // learned are the forms of all learned secrets, the longest first. Readers take no lock;
 // learnMutex guards the change from one slice to the next.
 var (
-	learned    atomic.Pointer[[]secretForm]
+	learned    atomic.Pointer[[]string]
 	learnMutex sync.Mutex
 )
-
-// secretForm is one way to write a secret.
-type secretForm struct {
-	text string
-	// isNumber: a number of JSON may have the same characters.
-	isNumber bool
-}
 
 // Learn makes [Text] remove a secret of the process's settings wherever it is repeated:
 // as it is, URL-encoded, in base64 and escaped as in JSON. Servers repeat requests in
@@ -49,14 +42,14 @@ func LearnURL(address string) { learn(urlParts(address)) }
 
 // learn adds the forms of secrets that are not known yet.
 func learn(secrets []string) {
-	var forms []secretForm
+	var forms []string
 	for _, secret := range secrets {
 		if len(secret) < shortestSecret {
 			continue
 		}
-		for _, text := range formsOf(secret) {
-			if len(text) >= shortestSecret && !strings.Contains(Mark, text) {
-				forms = append(forms, secretForm{text, strings.Trim(text, numberCharacters) == ""})
+		for _, form := range formsOf(secret) {
+			if len(form) >= shortestSecret && !strings.Contains(Mark, form) {
+				forms = append(forms, form)
 			}
 		}
 	}
@@ -65,8 +58,8 @@ func learn(secrets []string) {
 	if known := learned.Load(); known != nil {
 		forms = append(forms, *known...)
 	}
-	slices.SortFunc(forms, func(a, b secretForm) int {
-		return cmp.Or(cmp.Compare(len(b.text), len(a.text)), strings.Compare(a.text, b.text))
+	slices.SortFunc(forms, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b))
 	})
 	forms = slices.Compact(forms)
 	learned.Store(&forms)
@@ -203,27 +196,28 @@ func withoutLearned(s string) string {
 		return s
 	}
 	for _, form := range *forms {
-		if strings.Contains(s, form.text) {
-			s = form.remove(s)
+		if strings.Contains(s, form) {
+			s = withoutForm(s, form)
 		}
 	}
 	return s
 }
 
-// remove returns s with [Mark] in place of the secret. If s is JSON, it stays JSON: a number
-// becomes a string, and no escape is cut in two.
-func (f secretForm) remove(s string) string {
+// withoutForm returns s with [Mark] in place of one way to write a secret. If s is JSON, it stays
+// JSON: a number becomes a string, and no escape is cut in two.
+func withoutForm(s, form string) string {
+	isNumber := strings.Trim(form, numberCharacters) == ""
 	var out strings.Builder
 	for {
-		head, tail, found := strings.Cut(s, f.text)
+		head, tail, found := strings.Cut(s, form)
 		if !found {
 			out.WriteString(s)
 			return out.String()
 		}
 		switch isValue := strings.HasSuffix(head, `":`) && !strings.HasSuffix(head, `\":`); {
-		case f.isNumber && continuesNumber(head, tail):
-			out.WriteString(head + f.text)
-		case f.isNumber && isValue:
+		case isNumber && continuesNumber(head, tail):
+			out.WriteString(head + form)
+		case isNumber && isValue:
 			out.WriteString(head + `"` + Mark + `"`)
 		case backslashes(head)%2 == 1:
 			out.WriteString(head[:len(head)-1] + Mark)
