@@ -30,13 +30,6 @@ const EachBatch time.Duration = -1
 // checkpointInterval is the default of [Checkpoint].Interval.
 const checkpointInterval = 200 * time.Millisecond
 
-func (c Checkpoint) withDefaults() Checkpoint {
-	if c == (Checkpoint{}) {
-		c.Interval = checkpointInterval
-	}
-	return c
-}
-
 func (c Checkpoint) validate(p *problems) {
 	refuseNegative(p, nonNegative, field[int]{"Checkpoint.Every", c.Every})
 	switch {

@@ -159,7 +159,8 @@
 // # Map of the package
 //
 //	handler.go change.go verdict.go   the code that users write
-//	options.go validate.go start.go   settings, with their rules and defaults
+//	options.go defaults.go            settings and their defaults
+//	validate.go start.go              rules of settings; where a function starts
 //	filter.go                         the changes that a function gets
 //	event.go status.go lag.go         signals for operators
 //	deadletter.go deadletterquery.go  the store interface, its records and queries
@@ -172,13 +173,15 @@
 //	sharedreads.go                    which functions share their reads
 //	worker.go                         one leased range: joins lease, feed and delivery
 //	reading.go handling.go            the worker's side of the feed and of handler calls
-//	deadlettering.go invoke.go        dead letters of a range; a call with its deadline
+//	rangegone.go                      a physical range that has split or merged (410)
+//	balancing.go restarting.go        passes that take and give leases; an ended function begins again
+//	deliverystore.go invoke.go        dead letters of a range; a call with its deadline
 //	postponing.go                     changes that wait in the store until they are due
 //	deadletterlists.go                lists of dead letters, which ranges share
 //	limiter.go                        what a function may spend in a second
 //	stats.go retention.go             counters of a range; changes about to be lost
 //	internal/lease                    lease documents and their ownership
-//	internal/delivery                 lanes, the state of a key (Admit), the retry policy (Decide), progress
+//	internal/delivery                 lanes, the state of a key (Admit), retrypolicy.go (Decide), giveup.go, progress
 //	internal/feed                     pages, positions, shared reads, the byte budget
 //	internal/filter                   event filter patterns on the bytes of documents
 //	internal/backoff                  waits between attempts

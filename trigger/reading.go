@@ -3,7 +3,6 @@ package trigger
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"strconv"
 	"time"
@@ -102,28 +101,6 @@ func (w *rangeWorker) firstPosition(ctx context.Context) (string, error) {
 	}
 	w.held.Advance(token, time.Now())
 	return token, w.held.Flush(ctx)
-}
-
-// locateRange returns the part of a physical range that answers for the lease now.
-func (w *rangeWorker) locateRange(ctx context.Context) (feed.Target, error) {
-	part, err := w.leases.Locate(ctx, w.held.Lease())
-	return feedTarget(part), err
-}
-
-// relocateRange reads the ranges again after the service said that the lease's range
-// is gone. It fails only if the lease has to give way to its children.
-func (w *rangeWorker) relocateRange(ctx context.Context) error {
-	if err := w.leases.RefreshRanges(ctx); err != nil {
-		w.log.Warn("read partition key ranges failed", slog.Any("error", err))
-	}
-	if _, err := w.locateRange(ctx); errors.Is(err, lease.ErrSplit) {
-		return err
-	}
-	return nil
-}
-
-func isFinalRead(err error) bool {
-	return errors.Is(err, lease.ErrSplit) || errors.Is(err, lease.ErrMergedUnknown) || errors.Is(err, errSuperseded) || errors.Is(err, errSnapshotVoid)
 }
 
 func (w *rangeWorker) observePage(page *feed.Page) {

@@ -15,7 +15,7 @@ const Variable = "HALLEY_TEST_LONG"
 func Wanted() bool { return os.Getenv(Variable) != "" }
 
 // All reports whether the forms run that take several minutes, if the variable is "all":
-// scripts/strangers sets it.
+// scripts/strangers and scripts/simulate --past set it.
 func All() bool { return os.Getenv(Variable) == "all" }
 
 // Only skips a test that has no short form, unless the long forms run. The reason names the

@@ -160,7 +160,7 @@ func (m *model) number(k kind) uint8 {
 	return n
 }
 
-// locate is locate in split.go: it reports whether a range answers for the lease, and
+// locate is locate in children.go: it reports whether a range answers for the lease, and
 // returns the successors of the lease if none does.
 func (m *model) locate(l kind, ranges []Range) (bool, uint8) {
 	var successors []Range

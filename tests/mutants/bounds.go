@@ -7,7 +7,7 @@ var bounds = []mutant{
 		{"trigger/internal/feed/key.go", "values[i] = value + 0 // -0 + 0 is 0", "values[i] = value"},
 	}},
 	{"throttle-hidden-by-deadline", "a throttled range is kept, also if a read's time ends during a retry", []edit{
-		{"trigger/cosmos/retrypolicy.go", "used.refusal = failed", "_ = failed"},
+		{"trigger/cosmos/requestretry.go", "used.refusal = failed", "_ = failed"},
 	}},
 	{"throttle-counts-as-failure", "a throttled range is kept, also if its next read fails otherwise", []edit{
 		{"trigger/internal/feed/reader.go", "f.sinceThrottle = 0", "_ = 0"},
@@ -16,7 +16,7 @@ var bounds = []mutant{
 		{"trigger/internal/feed/reader.go", "errors.Is(err, errOtherReads) && ctx.Err() == nil", "false"},
 	}},
 	{"throttle-only-429", "429, 449 and 503 are throttles", []edit{
-		{"trigger/stall.go", "if throttled, _ := cosmos.IsThrottled(err); throttled {", "if status, _ := cosmos.Status(err); status == 429 {"},
+		{"trigger/leasestatus.go", "if throttled, _ := cosmos.IsThrottled(err); throttled {", "if status, _ := cosmos.Status(err); status == 429 {"},
 	}},
 	{"retry-after-obeyed", "a wait that an answer asks for is bounded", []edit{
 		{"trigger/cosmos/errors.go", "min(ms, float64(longestRetryAfter.Milliseconds()))", "min(ms, 1e9)"},

@@ -25,10 +25,10 @@ var finishedLeases = []mutant{
 		{"trigger/internal/lease/finished.go", "\tl.dropFinished()\n\tif value", "\tif value"},
 	}},
 	{"finished-of-another-epoch-inherited", "the children of a range get finished changes of their own epochs", []edit{
-		{"trigger/internal/lease/split.go", "\t\tl.raiseEpoch(l, epoch)", "\t\tl.properties[epochProperty] = fmt.Sprint(epoch)"},
+		{"trigger/internal/lease/children.go", "\t\tl.raiseEpoch(l, epoch)", "\t\tl.properties[epochProperty] = fmt.Sprint(epoch)"},
 	}},
 	{"finished-not-inherited", "the children of a range inherit its finished changes", []edit{
-		{"trigger/internal/lease/split.go", "child.raiseEpoch(parent, parent.Epoch()+1)", "child.properties[epochProperty] = fmt.Sprint(parent.Epoch() + 1)"},
+		{"trigger/internal/lease/children.go", "child.raiseEpoch(parent, parent.Epoch()+1)", "child.properties[epochProperty] = fmt.Sprint(parent.Epoch() + 1)"},
 	}},
 	{"finished-in-a-merged-range", "a lease by keys holds no finished changes", []edit{
 		{"trigger/internal/lease/finished.go", "if !l.byKeys {", "if true {"},

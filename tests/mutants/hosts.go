@@ -55,7 +55,7 @@ var hosts = []mutant{
 	}},
 	{"refusal-of-one-ends-all", "a function that is refused does not end the others", []edit{
 		{"trigger/refusal.go", "newRefusal.isLong() && r.endIfHopeless != nil", "newRefusal.isLong() && !r.hasHope()"},
-		{"trigger/attempts.go", "\t\tif !anyHope() {\n\t\t\tendHost(errAllEnded)\n\t\t}\n\t}\n", "\t\tendHost(errAllEnded)\n\t}\n"},
+		{"trigger/restarting.go", "\t\tif !anyHope() {\n\t\t\tendHost(errAllEnded)\n\t\t}\n\t}\n", "\t\tendHost(errAllEnded)\n\t}\n"},
 	}},
 	{"refused-feed-not-probed", "a refusal of the monitored account alone is noticed", []edit{
 		{"trigger/drain.go", "r.noteAnswer(useFeed, err)", ""},
@@ -72,10 +72,10 @@ var hosts = []mutant{
 		{"function/app/internal/functions/continuous.go", "if errors.As(err, &refused) {", "if errors.As(err, &refused) && false {"},
 	}},
 	{"stopped-with-leases", "a host that has stopped shows no leases and no problem", []edit{
-		{"trigger/attempts.go", "\tr.pausedRanges, r.unreadable, r.freeRanges, r.heldLeaseCount, r.stepBegan = nil, nil, nil, 0, time.Time{}\n", "\tr.stepBegan = time.Time{}\n"},
+		{"trigger/restarting.go", "\tr.pausedRanges, r.unreadable, r.freeRanges, r.heldLeaseCount, r.stepBegan = nil, nil, nil, 0, time.Time{}\n", "\tr.stepBegan = time.Time{}\n"},
 	}},
 	{"stopped-with-problem", "a host that has stopped shows no leases and no problem", []edit{
-		{"trigger/attempts.go", "clear(r.coolingRanges)", ""},
+		{"trigger/restarting.go", "clear(r.coolingRanges)", ""},
 	}},
 	{"refusal-without-account", "the error of a refused credential names the account", []edit{
 		{"trigger/refusal.go", `return fmt.Sprintf("account %s refuses the credential since %s: %v", e.Account, e.Since.UTC().Format(time.RFC3339), e.Err)`, `return fmt.Sprintf("credential refused since %s: %v", e.Since.UTC().Format(time.RFC3339), e.Err)`},

@@ -19,7 +19,7 @@ var ownership = []mutant{
 		{"trigger/internal/lease/write.go", "if fresh.ownership() != w.acquiredLease.ownership() {", "if fresh.ownership() == (ownership{}) {"},
 	}},
 	{"epoch-not-raised", "one owner per epoch", []edit{
-		{"trigger/internal/lease/store.go", "next.raiseEpoch(l, l.Epoch()+1)", "next.raiseEpoch(l, max(l.Epoch(), 1))"},
+		{"trigger/internal/lease/acquire.go", "next.raiseEpoch(l, l.Epoch()+1)", "next.raiseEpoch(l, max(l.Epoch(), 1))"},
 	}},
 	{"epoch-reset-at-release", "an epoch never decreases", []edit{
 		{"trigger/internal/lease/write.go", "delete(l.properties, expirationProperty)", "delete(l.properties, expirationProperty)\n\t\tdelete(l.properties, epochProperty)"},
@@ -34,7 +34,7 @@ var ownership = []mutant{
 		{"trigger/internal/lease/write.go", "w.adoptLease(next, sent, number)", "_ = sent\n\t\tw.adoptLease(next, time.Now(), number)"},
 	}},
 	{"trust-after-reading-back", "if the answer to an acquisition is lost, the lease is trusted after the next write", []edit{
-		{"trigger/internal/lease/store.go", "return fresh, time.Time{}, nil", "return fresh, sent, nil"},
+		{"trigger/internal/lease/acquire.go", "return fresh, time.Time{}, nil", "return fresh, sent, nil"},
 	}},
 	{"trust-without-margin", "trust ends before the expiration does", []edit{
 		{"trigger/internal/lease/writer.go", "trustedFor: expiration - expiration/10", "trustedFor: 2 * expiration"},
@@ -80,8 +80,8 @@ var ownership = []mutant{
 		{"trigger/internal/lease/balance.go", "Free: l.Free(now, expiration), Halley", "Free: l.Free(now, expiration) || l.properties[busyProperty] != \"\", Halley"},
 	}},
 	{"lease-acquired-after-a-stop", "nothing is acquired after a stop", []edit{
-		{"trigger/acquiring.go", "\t\tif ctx.Err() != nil {\n\t\t\treturn\n\t\t}\n\t\tworking.Go(", "\t\tworking.Go("},
-		{"trigger/internal/lease/set.go", "\tif cause := context.Cause(ctx); cause != nil {\n\t\treturn nil, cause\n\t}\n\tfinish", "\tfinish"},
+		{"trigger/balancing.go", "\t\tif ctx.Err() != nil {\n\t\t\treturn\n\t\t}\n\t\tworking.Go(", "\t\tworking.Go("},
+		{"trigger/internal/lease/acquire.go", "\tif cause := context.Cause(ctx); cause != nil {\n\t\treturn nil, cause\n\t}\n\tfinish", "\tfinish"},
 	}},
 	{"hung-handler-keeps-the-lease", "a host gives up a range if its handler does not return", []edit{
 		{"trigger/invoke.go", "late := time.NewTimer(grace)", "late := time.NewTimer(100 * grace)"},
@@ -157,16 +157,16 @@ var splits = []mutant{
 		{"trigger/internal/lease/held.go", "missing = missingChildren(parent, children, inside, h.store.idPrefix)", "missing = children"},
 	}},
 	{"child-next-to-its-parts", "children cover each key once", []edit{
-		{"trigger/internal/lease/split.go", "if gap.equalTo(c.span) {", "if gap.isKnown() {"},
+		{"trigger/internal/lease/children.go", "if gap.equalTo(c.span) {", "if gap.isKnown() {"},
 	}},
 	{"child-not-fenced", "no child is created on a lease that may have expired", []edit{
 		{"trigger/internal/lease/held.go", "if err := h.WaitTrusted(held); err != nil {\n\t\t\treturn nil, err\n\t\t}\n", ""},
 	}},
 	{"child-epoch-not-raised", "an epoch rises from parent to child", []edit{
-		{"trigger/internal/lease/split.go", "child.raiseEpoch(parent, parent.Epoch()+1)", "child.raiseEpoch(parent, 0)"},
+		{"trigger/internal/lease/children.go", "child.raiseEpoch(parent, parent.Epoch()+1)", "child.raiseEpoch(parent, 0)"},
 	}},
 	{"merged-range-read-whole", "after a merge a lease reads its own keys", []edit{
-		{"trigger/internal/lease/split.go", "return l.span.intersectWith(spanOf(r))", "return spanOf(r)"},
+		{"trigger/internal/lease/children.go", "return l.span.intersectWith(spanOf(r))", "return spanOf(r)"},
 	}},
 	{"completing-split-is-final", "410/1007 means that a split is in progress", []edit{
 		{"trigger/cosmos/outcome.go", "{410, 1007}: OutcomeRangeGone,", "{410, 1007}: OutcomeContainerGone,"},
@@ -261,7 +261,7 @@ var delivery = []mutant{
 		{"trigger/invoke.go", "err = &PanicError{Value: v, Stack: debug.Stack()}", "_ = &PanicError{Value: v, Stack: debug.Stack()}"},
 	}},
 	{"dead-letter-not-awaited", "a dead letter is durable before the range moves on", []edit{
-		{"trigger/internal/delivery/store.go", "if err := k.askStore(ctx, k.laneIndex, func(ctx context.Context) error { return k.deadLetters.Put(ctx, c, letter) }); err != nil {\n\t\treturn err\n\t}", "go k.askStore(ctx, k.laneIndex, func(ctx context.Context) error { return k.deadLetters.Put(ctx, c, letter) })"},
+		{"trigger/internal/delivery/giveup.go", "if err := k.askStore(ctx, k.laneIndex, func(ctx context.Context) error { return k.deadLetters.Put(ctx, c, letter) }); err != nil {\n\t\treturn err\n\t}", "go k.askStore(ctx, k.laneIndex, func(ctx context.Context) error { return k.deadLetters.Put(ctx, c, letter) })"},
 	}},
 	{"failed-put-is-a-success", "while the dead letter store fails, the range waits", []edit{
 		{"trigger/internal/delivery/store.go", "err := request()\n\t\tif err == nil {", "err := request()\n\t\tif err == nil || true {"},
@@ -270,13 +270,13 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/effects.go", "\tparts := []*group{g}\n\tif a.Step == Split {", "\tif !p.DeadLetters && a.Retry.Attempts >= 10 {\n\t\treturn append([]effect{{kind: effectFinish, items: g.items}}, endOf(g)...)\n\t}\n\tparts := []*group{g}\n\tif a.Step == Split {"},
 	}},
 	{"skip-without-a-store-drops", "changes are dropped only if a setting says so", []edit{
-		{"trigger/internal/delivery/lane.go", "<-ctx.Done() // nothing is dropped unless a setting asks for it\n\t\treturn context.Cause(ctx)", "l.finishItems(items)\n\t\treturn nil"},
+		{"trigger/internal/delivery/giveup.go", "<-ctx.Done() // nothing is dropped unless a setting asks for it\n\t\treturn context.Cause(ctx)", "l.finishItems(items)\n\t\treturn nil"},
 	}},
 	{"breaker-never-opens", "when every change fails, the range pauses", []edit{
-		{"trigger/internal/delivery/decide.go", "lane.GivenUp >= p.BreakerLimit", "lane.GivenUp < 0"},
+		{"trigger/internal/delivery/retrypolicy.go", "lane.GivenUp >= p.BreakerLimit", "lane.GivenUp < 0"},
 	}},
 	{"blocked-key-forgotten", "if a change is dead-lettered, later changes of its key follow it", []edit{
-		{"trigger/internal/delivery/store.go", "\t\tif k.config.BlockKeys {\n\t\t\tk.blockedKeys.addChange", "\t\tif false {\n\t\t\tk.blockedKeys.addChange"},
+		{"trigger/internal/delivery/giveup.go", "\t\tif k.config.BlockKeys {\n\t\t\tk.blockedKeys.addChange", "\t\tif false {\n\t\t\tk.blockedKeys.addChange"},
 	}},
 	{"blocked-keys-from-listing-only", "a new dead letter blocks its key even if the store does not list it yet", []edit{
 		{"trigger/internal/delivery/blocked.go", "\tcase time.Since(key.lastPut) < storeLag:\n\t\treturn BlockCertain\n", ""},
@@ -285,7 +285,7 @@ var delivery = []mutant{
 		{"trigger/deadletterlists.go", "case errors.Is(err, ErrDamaged):", "case errors.Is(err, ErrDamaged) && false:"},
 	}},
 	{"crashes-not-counted", "a change that crashes its process is dead-lettered", []edit{
-		{"trigger/internal/lease/store.go", "fmt.Sprint(l.UncleanExits() + 1)", "fmt.Sprint(l.UncleanExits())"},
+		{"trigger/internal/lease/acquire.go", "fmt.Sprint(l.UncleanExits() + 1)", "fmt.Sprint(l.UncleanExits())"},
 	}},
 	{"suspect-not-recorded-first", "a suspect is recorded in the lease before it is delivered", []edit{
 		{"trigger/internal/delivery/isolation.go", "return s.calls.ConfirmOwnership(ctx)", "return nil"},
@@ -309,7 +309,7 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/batching.go", "min(limit, q.retries.groupLength(resumed, q.items))", "min(limit, max(resumed.Size, 1))"},
 	}},
 	{"half-of-hanging-group-is-hung", "only the hanging change is dead-lettered for it", []edit{
-		{"trigger/internal/delivery/decide.go", "a.Retry.Hung = !p.splitsGroup(g.Size)\n\t\tif a.Retry.Hung {", "a.Retry.Hung = true\n\t\tif !p.splitsGroup(g.Size) {"},
+		{"trigger/internal/delivery/retrypolicy.go", "a.Retry.Hung = !p.splitsGroup(g.Size)\n\t\tif a.Retry.Hung {", "a.Retry.Hung = true\n\t\tif !p.splitsGroup(g.Size) {"},
 	}},
 	{"announcement-outlives-its-call", "a change whose call has failed is not a suspect of the next owner", []edit{
 		{"trigger/internal/delivery/retrystate.go", "\tt.saved[r.First] = r\n\tdelete(t.announced, r.First)\n", "\tt.saved[r.First] = r\n"},
@@ -336,7 +336,7 @@ var delivery = []mutant{
 		{"trigger/sharedlists.go", "if l.newest.number > number {", "if l.newest.number > 0 {"},
 	}},
 	{"blocked-keys-of-an-older-list", "dead letters are listed after the lease was seen to be released", []edit{
-		{"trigger/acquiring.go", "lease.NewIndex(leases), r.deadLetterLists.begun.Load()}", "lease.NewIndex(leases), 0}"},
+		{"trigger/balancing.go", "lease.NewIndex(leases), r.deadLetterLists.begun.Load()}", "lease.NewIndex(leases), 0}"},
 	}},
 	{"lanes-by-document", "order per key", []edit{
 		{"trigger/internal/feed/change.go", "h := fnvOffset\n", "h := hashText(fnvOffset, c.Document)\n"},

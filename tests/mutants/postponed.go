@@ -17,7 +17,7 @@ var postponements = []mutant{
 		{"trigger/internal/delivery/admit.go", "\tcase k.Place == PlaceListed:\n\t\treturn AdmitFinish\n", ""},
 	}},
 	{"postponed-before-earlier", "a change before a postponed one is delivered first, if the feed shows it again", []edit{
-		{"trigger/internal/delivery/letters.go", "return PlaceFree\n\tcase c.LSN <= last.LSN", "return PlaceBehind\n\tcase c.LSN <= last.LSN"},
+		{"trigger/internal/delivery/postponedletters.go", "return PlaceFree\n\tcase c.LSN <= last.LSN", "return PlaceBehind\n\tcase c.LSN <= last.LSN"},
 	}},
 	{"postponed-again-at-the-end", "a change that is postponed again keeps its place", []edit{
 		{"trigger/internal/delivery/postponed.go", "if c.stored != nil {\n\t\treturn c.stored.Order\n\t}\n", ""},

@@ -10,10 +10,10 @@ var recreations = []mutant{
 		{"trigger/cosmos/document.go", "&container); isContainerMissing(missing) {", "&container); isContainerMissing(missing) && false {"},
 	}},
 	{"session-of-master", "the session of a range is not that of the master partition", []edit{
-		{"trigger/cosmos/retrypolicy.go", "(resp.StatusCode != http.StatusNotFound || substatus(resp) == subSessionBehind)", "resp.StatusCode != 0"},
+		{"trigger/cosmos/requestretry.go", "(resp.StatusCode != http.StatusNotFound || substatus(resp) == subSessionBehind)", "resp.StatusCode != 0"},
 	}},
 	{"recreated-container-not-reopened", "a host reads a container that was created again", []edit{
-		{"trigger/attempts.go", "\t\t\tr.reopenLeases()\n", ""},
+		{"trigger/restarting.go", "\t\t\tr.reopenLeases()\n", ""},
 	}},
 	{"recreated-container-by-start", "a container that was created again is read from its beginning", []edit{
 		{"trigger/internal/feed/start.go", "if since.Equal(SinceBeginning) {", "if false {"},

@@ -3,7 +3,7 @@ package main
 // settings are planted bugs by which a setting does nothing, or has another unit.
 var settings = []mutant{
 	{"max-ahead-ignored", "reading pauses at MaxAhead unfinished changes", []edit{
-		{"trigger/validate.go", "f.MaxAhead = cmp.Or(f.MaxAhead, 1000)", "f.MaxAhead = 1000"},
+		{"trigger/defaults.go", "f.MaxAhead = cmp.Or(f.MaxAhead, 1000)", "f.MaxAhead = 1000"},
 	}},
 	{"checkpoint-every-ignored", "a position is saved after Checkpoint.Every changes", []edit{
 		{"trigger/internal/delivery/checkpoint.go", "changes >= int64(c.Every) ||", "changes >= 1 ||"},
@@ -12,10 +12,10 @@ var settings = []mutant{
 		{"trigger/worker.go", "delivery.Checkpoint(f.Checkpoint),", "delivery.Checkpoint{Every: f.Checkpoint.Every, Interval: min(f.Checkpoint.Interval, checkpointInterval), Manual: f.Checkpoint.Manual},"},
 	}},
 	{"breaker-pause-ignored", "a range pauses for BreakerPause when everything fails", []edit{
-		{"trigger/validate.go", "f.BreakerPause = cmp.Or(f.BreakerPause, time.Minute)", "f.BreakerPause = time.Minute"},
+		{"trigger/defaults.go", "f.BreakerPause = cmp.Or(f.BreakerPause, time.Minute)", "f.BreakerPause = time.Minute"},
 	}},
 	{"breaker-limit-ignored", "a range pauses after BreakerLimit dead letters", []edit{
-		{"trigger/validate.go", "f.BreakerLimit = cmp.Or(f.BreakerLimit, 10)", "f.BreakerLimit = 10"},
+		{"trigger/defaults.go", "f.BreakerLimit = cmp.Or(f.BreakerLimit, 10)", "f.BreakerLimit = 10"},
 	}},
 	{"stall-after-ignored", "a stall is reported after StallAfter", []edit{
 		{"trigger/stats.go", "stallAfter: f.StallAfter,", "stallAfter: time.Minute,"},
@@ -45,7 +45,7 @@ var settings = []mutant{
 		{"trigger/runner.go", "newStopBudget(ctx, r.host.options.StopGrace)", "newStopBudget(ctx, 10*time.Second)"},
 	}},
 	{"batch-bytes-ignored", "a batch has BatchBytes at most", []edit{
-		{"trigger/validate.go", "f.BatchBytes = cmp.Or(f.BatchBytes, 4<<20)", "f.BatchBytes = 4 << 20"},
+		{"trigger/defaults.go", "f.BatchBytes = cmp.Or(f.BatchBytes, 4<<20)", "f.BatchBytes = 4 << 20"},
 	}},
 	{"batch-window-ignored", "a batch that is not full waits for BatchWindow", []edit{
 		{"trigger/internal/delivery/delivery.go", "c.DeadLetters = store != nil", "c.DeadLetters = store != nil\n\tc.BatchWindow = 0"},
@@ -54,7 +54,7 @@ var settings = []mutant{
 		{"trigger/internal/delivery/delivery.go", "c.DeadLetters = store != nil", "c.DeadLetters = store != nil\n\tc.RetryMaxAge = 0"},
 	}},
 	{"longest-retry-ignored", "changes wait for RetryMax at most between attempts", []edit{
-		{"trigger/validate.go", "f.RetryMax = cmp.Or(f.RetryMax, max(backoff.Max, f.RetryMin))", "f.RetryMax = max(backoff.Max, f.RetryMin)"},
+		{"trigger/defaults.go", "f.RetryMax = cmp.Or(f.RetryMax, max(backoff.Max, f.RetryMin))", "f.RetryMax = max(backoff.Max, f.RetryMin)"},
 	}},
 	{"shortest-poll-ignored", "a range is read FeedPollMin after changes", []edit{
 		{"trigger/reading.go", "PollMin: w.function.FeedPollMin,", "PollMin: shortestPoll,"},

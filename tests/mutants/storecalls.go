@@ -4,10 +4,10 @@ package main
 // range remembers of its letters.
 var storeCalls = []mutant{
 	{"store-panic-ends-process", "a panic of the dead letter store is a failed request", []edit{
-		{"trigger/deadlettering.go", "if v := recover(); v != nil {\n\t\t\terr = errors.New(redact", "if v := any(nil); v != nil {\n\t\t\terr = errors.New(redact"},
+		{"trigger/deliverystore.go", "if v := recover(); v != nil {\n\t\t\terr = errors.New(redact", "if v := any(nil); v != nil {\n\t\t\terr = errors.New(redact"},
 	}},
 	{"store-goexit-is-success", "a call of the store that ends its goroutine has stored nothing", []edit{
-		{"trigger/deadlettering.go", "callErr := errStoreGoexit", "var callErr error"},
+		{"trigger/deliverystore.go", "callErr := errStoreGoexit", "var callErr error"},
 	}},
 	{"covered-letter-loaded", "a change that a request covers while its key is loaded is not delivered again", []edit{
 		{"trigger/internal/delivery/postponed.go", "s.letters.deleted[stored.LetterID] ||", "func() bool { uncovered = k.uncovered.letterIDs(); return s.letters.deleted[stored.LetterID] }() ||"},
@@ -25,6 +25,6 @@ var storeCalls = []mutant{
 		{"trigger/failurestats.go", "if asked {", "if asked && lane < delivery.AllLanes {"},
 	}},
 	{"unreadable-after-stop", "after a stop the status names no lease", []edit{
-		{"trigger/attempts.go", "r.pausedRanges, r.unreadable, r.freeRanges, ", "r.pausedRanges, _, r.freeRanges, "},
+		{"trigger/restarting.go", "r.pausedRanges, r.unreadable, r.freeRanges, ", "r.pausedRanges, _, r.freeRanges, "},
 	}},
 }

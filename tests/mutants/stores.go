@@ -11,7 +11,7 @@ var stores = []mutant{
 		{"trigger/internal/delivery/lane.go", "if l.keys.hasListed { // the", "if l.keys.hasListed && !l.fresh.isFull() { // the"},
 	}},
 	{"postponed-behind-its-key", "letters before the position do not wait for those behind it", []edit{
-		{"trigger/internal/delivery/letters.go", "s.count > len(s.listed)-s.passed", "len(s.listed) == 0"},
+		{"trigger/internal/delivery/postponedletters.go", "s.count > len(s.listed)-s.passed", "len(s.listed) == 0"},
 	}},
 	{"postponed-taken-too-early", "the next owner delivers no postponed change before earlier ones of its key", []edit{
 		{"trigger/internal/delivery/postponed.go", "return taken.lsn >= next.LSN", "return taken.lsn >= 0"},
@@ -32,10 +32,10 @@ var stores = []mutant{
 		{"trigger/postponing.go", "|| former+1 != epoch", ""},
 	}},
 	{"store-stops-its-lane", "a call of the store that ignores its context does not stop its lane", []edit{
-		{"trigger/deadlettering.go", "case <-late.C:\n\t}\n\tn :=", "}\n\tn :="},
+		{"trigger/deliverystore.go", "case <-late.C:\n\t}\n\tn :=", "}\n\tn :="},
 	}},
 	{"store-calls-pile-up", "only a few calls of a store are left behind", []edit{
-		{"trigger/deadlettering.go", "if stuck.Load() >= maxStuckStoreCalls {", "if stuck.Load() < 0 {"},
+		{"trigger/deliverystore.go", "if stuck.Load() >= maxStuckStoreCalls {", "if stuck.Load() < 0 {"},
 	}},
 	{"silent-list-has-no-end", "a list of the store that does not answer is made again", []edit{
 		{"trigger/deadletterlists.go", "func() { cancel(errSilentStore) }", "func() { _ = errSilentStore }"},
@@ -71,13 +71,13 @@ var stores = []mutant{
 		{"trigger/postponing.go", ", PartitionKey: d.DocumentKey,", ","},
 	}},
 	{"postponed-forgotten-by-children", "the children of a range know when its postponed changes are due", []edit{
-		{"trigger/internal/lease/split.go", "delete(child.properties, RetriesProperty)", "delete(child.properties, RetriesProperty)\n\tdelete(child.properties, \"halley.postponed\")"},
+		{"trigger/internal/lease/children.go", "delete(child.properties, RetriesProperty)", "delete(child.properties, RetriesProperty)\n\tdelete(child.properties, \"halley.postponed\")"},
 	}},
 	{"deaths-inherited-by-children", "the children of a range have not the unclean exits of its owners", []edit{
-		{"trigger/internal/lease/split.go", "delete(child.properties, uncleanExitsProperty)\n", ""},
+		{"trigger/internal/lease/children.go", "delete(child.properties, uncleanExitsProperty)\n", ""},
 	}},
 	{"split-mark-inherited-by-children", "the children of a range have not the mark of its split", []edit{
-		{"trigger/internal/lease/split.go", "delete(child.properties, splittingProperty)\n", ""},
+		{"trigger/internal/lease/children.go", "delete(child.properties, splittingProperty)\n", ""},
 	}},
 	{"retry-age-forgotten", "the age of failures counts for the next owner", []edit{
 		{"trigger/internal/delivery/retrystate.go", "if !state.Since.IsZero() {", "if state.Since.IsZero() {"},
@@ -92,7 +92,7 @@ var stores = []mutant{
 		{"trigger/deadletterlists.go", "LSN: d.LSN, ", ""},
 	}},
 	{"dead-letters-without-order", "dead letters of a key stay in order if clocks differ", []edit{
-		{"trigger/internal/delivery/store.go", "letter.Time, letter.Order = k.calls.ServiceNow().UTC(), k.orderOf(c, letter.IsPostponed)", "letter.Time = k.calls.ServiceNow().UTC()\n\tif letter.IsPostponed {\n\t\tletter.Order = k.orderOf(c, true)\n\t}"},
+		{"trigger/internal/delivery/giveup.go", "letter.Time, letter.Order = k.calls.ServiceNow().UTC(), k.orderOf(c, letter.IsPostponed)", "letter.Time = k.calls.ServiceNow().UTC()\n\tif letter.IsPostponed {\n\t\tletter.Order = k.orderOf(c, true)\n\t}"},
 	}},
 	{"order-without-epoch", "dead letters of several owners stay in order if clocks differ", []edit{
 		{"trigger/worker.go", "FirstOrder: l.Epoch() << ordersOfEpoch,", "FirstOrder: l.Epoch() * 0 << ordersOfEpoch,"},

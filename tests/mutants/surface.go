@@ -85,10 +85,10 @@ var surfaceCalls = []mutant{
 		{"trigger/validate.go", "\tf.validateGivingUp(&p)\n", ""},
 	}},
 	{"attempts-default-three", "a zero field of a function has its documented default", []edit{
-		{"trigger/validate.go", "cmp.Or(f.MaxAttempts, 10)", "cmp.Or(f.MaxAttempts, 3)"},
+		{"trigger/defaults.go", "cmp.Or(f.MaxAttempts, 10)", "cmp.Or(f.MaxAttempts, 3)"},
 	}},
 	{"parallel-default-one", "a zero field of the options has its documented default", []edit{
-		{"trigger/validate.go", "cmp.Or(o.Parallel, 32)", "cmp.Or(o.Parallel, 1)"},
+		{"trigger/defaults.go", "cmp.Or(o.Parallel, 32)", "cmp.Or(o.Parallel, 1)"},
 	}},
 	{"problem-without-value", "a problem shows the value that holds", []edit{
 		{"trigger/validate.go", `fmt.Sprintf("%s=%v: %s", p.Field, p.Value, p.Reason)`, `fmt.Sprintf("%s: %s", p.Field, p.Reason)`},
@@ -215,7 +215,7 @@ var surfaceCalls = []mutant{
 		{"trigger/deadletter.go", "func (dropStore) Put(context.Context, DeadLetter) error    { return nil }", "func (dropStore) Put(context.Context, DeadLetter) error    { return ErrDamaged }"},
 	}},
 	{"other-keys-not-blocked", "the store is asked whether it holds a dead letter of the key", []edit{
-		{"trigger/deadlettering.go", "*answer, err = s.store.Holds(ctx, s.source, key)", ""},
+		{"trigger/deliverystore.go", "*answer, err = s.store.Holds(ctx, s.source, key)", ""},
 	}},
 	{"letters-not-listed", "a new owner lists the dead letters of its source", []edit{
 		{"trigger/deadletterlists.go", "list(RecordDead, func", "list(RecordPostponed, func"},

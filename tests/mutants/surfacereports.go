@@ -4,7 +4,7 @@ package main
 // events, close reasons, stalls, operations, actions and owners.
 var surfaceReports = []mutant{
 	{"acquired-not-told", "an event tells of each acquired lease", []edit{
-		{"trigger/acquiring.go", "r.emitEvent(Event{Kind: EventAcquired,", "_ = (Event{Kind: EventAcquired,"},
+		{"trigger/balancing.go", "r.emitEvent(Event{Kind: EventAcquired,", "_ = (Event{Kind: EventAcquired,"},
 	}},
 	{"delivered-told-as-failed", "an event tells of each batch that the handler accepted", []edit{
 		{"trigger/handling.go", "Kind: EventDelivered, Range", "Kind: EventDeliveryFailed, Range"},
@@ -13,10 +13,10 @@ var surfaceReports = []mutant{
 		{"trigger/handling.go", "event.Kind = EventDeliveryFailed", "event.Kind = EventDelivered"},
 	}},
 	{"dead-letter-not-told", "an event tells of each dead letter", []edit{
-		{"trigger/deadlettering.go", "w.emitEvent(Event{\n\t\tKind: EventDeadLettered,", "_ = (Event{\n\t\tKind: EventDeadLettered,"},
+		{"trigger/deliverystore.go", "w.emitEvent(Event{\n\t\tKind: EventDeadLettered,", "_ = (Event{\n\t\tKind: EventDeadLettered,"},
 	}},
 	{"postponed-not-told", "an event tells of each postponed change", []edit{
-		{"trigger/deadlettering.go", "w.emitEvent(Event{\n\t\tKind: EventPostponed,", "_ = (Event{\n\t\tKind: EventPostponed,"},
+		{"trigger/deliverystore.go", "w.emitEvent(Event{\n\t\tKind: EventPostponed,", "_ = (Event{\n\t\tKind: EventPostponed,"},
 	}},
 	{"filtered-not-told", "an event tells of filtered changes", []edit{
 		{"trigger/handling.go", "w.emitEvent(Event{Kind: EventFiltered,", "_ = (Event{Kind: EventFiltered,"},
@@ -70,19 +70,19 @@ var surfaceReports = []mutant{
 		{"trigger/stall/stall.go", `"handler call running"`, `"waiting"`},
 	}},
 	{"store-told-as-wait", "a stall tells that the dead letter store fails", []edit{
-		{"trigger/stall.go", "return stall.StorePending\n", "return stall.RangeWaits\n"},
+		{"trigger/leasestatus.go", "return stall.StorePending\n", "return stall.RangeWaits\n"},
 	}},
 	{"breaker-told-as-wait", "a stall tells of the circuit breaker", []edit{
-		{"trigger/stall.go", "return stall.Breaker\n", "return stall.RangeWaits\n"},
+		{"trigger/leasestatus.go", "return stall.Breaker\n", "return stall.RangeWaits\n"},
 	}},
 	{"wait-told-as-breaker", "a range that waits without a store is told so", []edit{
-		{"trigger/stall.go", "return stall.RangeWaits\n", "return stall.Breaker\n"},
+		{"trigger/leasestatus.go", "return stall.RangeWaits\n", "return stall.Breaker\n"},
 	}},
 	{"throttle-told-as-failure", "a stall tells that the feed is throttled", []edit{
-		{"trigger/stall.go", "return stall.FeedThrottled\n", "return stall.FeedFails\n"},
+		{"trigger/leasestatus.go", "return stall.FeedThrottled\n", "return stall.FeedFails\n"},
 	}},
 	{"failure-told-as-throttle", "a stall tells that the feed cannot be read", []edit{
-		{"trigger/stall.go", "return stall.FeedFails\n", "return stall.FeedThrottled\n"},
+		{"trigger/leasestatus.go", "return stall.FeedFails\n", "return stall.FeedThrottled\n"},
 	}},
 	{"lease-told-as-feed", "a stall tells that the lease cannot be written", []edit{
 		{"trigger/stats.go", "s.setProblem(leaseLane, stall.LeaseFails, err)", "s.setProblem(leaseLane, stall.FeedFails, err)"},
@@ -94,7 +94,7 @@ var surfaceReports = []mutant{
 		{"trigger/lag.go", "stall.Stall{Kind: stall.NoOwner,", "stall.Stall{Kind: stall.OwnerSilent,"},
 	}},
 	{"pause-told-as-wait", "a stall tells of a pause", []edit{
-		{"trigger/stall.go", "stall.Stall{Kind: stall.Paused, Since: p.Since.UTC()", "stall.Stall{Kind: stall.RangeWaits, Since: p.Since.UTC()"},
+		{"trigger/leasestatus.go", "stall.Stall{Kind: stall.Paused, Since: p.Since.UTC()", "stall.Stall{Kind: stall.RangeWaits, Since: p.Since.UTC()"},
 	}},
 	{"rate-told-as-units", "a stall tells that the range waits for the rate", []edit{
 		{"trigger/runner.go", "newLimiter(stall.RateLimited, f.Rate,", "newLimiter(stall.ReadsLimited, f.Rate,"},
@@ -142,7 +142,7 @@ var surfaceReports = []mutant{
 		{"trigger/leases/control.go", "return OwnerOther\n", "return OwnerHalley\n"},
 	}},
 	{"each-batch-is-spaced", "EachBatch saves as soon as a batch is handled", []edit{
-		{"trigger/checkpoint.go", "\tif c == (Checkpoint{}) {", "\tif c == (Checkpoint{}) || c.Interval == EachBatch {"},
+		{"trigger/defaults.go", "\tif c == (Checkpoint{}) {", "\tif c == (Checkpoint{}) || c.Interval == EachBatch {"},
 	}},
 	{"no-prefix-is-a-slash", "NoLeasePrefix is the empty prefix", []edit{
 		{"trigger/internal/lease/idprefix.go", "\tcase NoPrefix:\n\t\treturn \"\"", "\tcase NoPrefix:\n\t\treturn function"},

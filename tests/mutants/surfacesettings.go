@@ -36,34 +36,34 @@ var surfaceSettings = []mutant{
 		{"trigger/reading.go", "cmp.Or(f.PageItems, feed.UsualItems), f.PageItems\n", "feed.UsualItems, feed.UsualItems\n"},
 	}},
 	{"handler-timeout-ignored", "Function.HandlerTimeout has its effect", []edit{
-		{"trigger/validate.go", "f.HandlerTimeout = cmp.Or(f.HandlerTimeout, 5*time.Minute)", "f.HandlerTimeout = 5 * time.Minute"},
+		{"trigger/defaults.go", "f.HandlerTimeout = cmp.Or(f.HandlerTimeout, 5*time.Minute)", "f.HandlerTimeout = 5 * time.Minute"},
 	}},
 	{"batch-items-ignored", "Function.MaxItemsPerInvocation has its effect", []edit{
-		{"trigger/validate.go", "f.MaxItemsPerInvocation = cmp.Or(f.MaxItemsPerInvocation, 100)", "f.MaxItemsPerInvocation = 100"},
+		{"trigger/defaults.go", "f.MaxItemsPerInvocation = cmp.Or(f.MaxItemsPerInvocation, 100)", "f.MaxItemsPerInvocation = 100"},
 	}},
 	{"lanes-ignored", "Function.Lanes has its effect", []edit{
-		{"trigger/validate.go", "f.Lanes = cmp.Or(f.Lanes, 1)", "f.Lanes = 1"},
+		{"trigger/defaults.go", "f.Lanes = cmp.Or(f.Lanes, 1)", "f.Lanes = 1"},
 	}},
 	{"lanes-by-id-ignored", "Function.LanesByID has its effect", []edit{
 		{"trigger/internal/delivery/delivery.go", "c.DeadLetters = store != nil", "c.DeadLetters = store != nil\n\tc.LanesByID = false"},
 	}},
 	{"retry-min-ignored", "Function.RetryMin has its effect", []edit{
-		{"trigger/validate.go", "f.RetryMin = cmp.Or(f.RetryMin, backoff.Min)", "f.RetryMin = backoff.Min"},
+		{"trigger/defaults.go", "f.RetryMin = cmp.Or(f.RetryMin, backoff.Min)", "f.RetryMin = backoff.Min"},
 	}},
 	{"no-bisection-ignored", "Function.NoBisection has its effect", []edit{
 		{"trigger/internal/delivery/delivery.go", "c.DeadLetters = store != nil", "c.DeadLetters = store != nil\n\tc.NoBisection = false"},
 	}},
 	{"max-attempts-ignored", "Function.MaxAttempts has its effect", []edit{
-		{"trigger/validate.go", "f.MaxAttempts = cmp.Or(f.MaxAttempts, 10)", "f.MaxAttempts = cmp.Or(min(f.MaxAttempts, 0), 10)"},
+		{"trigger/defaults.go", "f.MaxAttempts = cmp.Or(f.MaxAttempts, 10)", "f.MaxAttempts = cmp.Or(min(f.MaxAttempts, 0), 10)"},
 	}},
 	{"dead-letters-ignored", "Function.DeadLetters has its effect", []edit{
-		{"trigger/deadlettering.go", "if w.function.DeadLetters == nil {", `if w.function.DeadLetters == nil || w.function.Name != "" {`},
+		{"trigger/deliverystore.go", "if w.function.DeadLetters == nil {", `if w.function.DeadLetters == nil || w.function.Name != "" {`},
 	}},
 	{"block-keys-ignored", "Function.BlockKeys has its effect", []edit{
 		{"trigger/internal/delivery/delivery.go", "c.BlockKeys = c.BlockKeys && store != nil", "c.BlockKeys = false"},
 	}},
 	{"checkpoint-ignored", "Function.Checkpoint has its effect", []edit{
-		{"trigger/validate.go", "f.Checkpoint = f.Checkpoint.withDefaults()", "f.Checkpoint = Checkpoint{}.withDefaults()"},
+		{"trigger/defaults.go", "f.Checkpoint = f.Checkpoint.withDefaults()", "f.Checkpoint = Checkpoint{}.withDefaults()"},
 	}},
 	{"checkpoint-manual-ignored", "Checkpoint.Manual has its effect", []edit{
 		{"trigger/worker.go", "delivery.Checkpoint(f.Checkpoint)", "delivery.Checkpoint{Every: f.Checkpoint.Every, Interval: f.Checkpoint.Interval}"},
@@ -87,19 +87,19 @@ var surfaceSettings = []mutant{
 		{"trigger/runner.go", "newLimiter(stall.ReadsLimited, f.ReadRequestUnits,", "newLimiter(stall.ReadsLimited, 0,"},
 	}},
 	{"owner-ignored", "Options.Owner has its effect", []edit{
-		{"trigger/validate.go", `if o.Owner == "" {`, `if o.Owner != "-" {`},
+		{"trigger/defaults.go", `if o.Owner == "" {`, `if o.Owner != "-" {`},
 	}},
 	{"host-poll-delay-ignored", "Options.FeedPollDelay has its effect", []edit{
-		{"trigger/validate.go", "o.FeedPollDelay = cmp.Or(o.FeedPollDelay, 5*time.Second)", "o.FeedPollDelay = 5 * time.Second"},
+		{"trigger/defaults.go", "o.FeedPollDelay = cmp.Or(o.FeedPollDelay, 5*time.Second)", "o.FeedPollDelay = 5 * time.Second"},
 	}},
 	{"acquire-interval-ignored", "Options.LeaseAcquireInterval has its effect", []edit{
-		{"trigger/validate.go", "o.LeaseAcquireInterval = cmp.Or(o.LeaseAcquireInterval, 13*time.Second)", "o.LeaseAcquireInterval = 13 * time.Second"},
+		{"trigger/defaults.go", "o.LeaseAcquireInterval = cmp.Or(o.LeaseAcquireInterval, 13*time.Second)", "o.LeaseAcquireInterval = 13 * time.Second"},
 	}},
 	{"max-leases-ignored", "Options.MaxLeases has its effect", []edit{
 		{"trigger/runner.go", ", Max: p.options.MaxLeases", ""},
 	}},
 	{"logger-ignored", "Options.Logger has its effect", []edit{
-		{"trigger/validate.go", "if o.Logger == nil {", "if o.Logger != nil || o.Logger == nil {"},
+		{"trigger/defaults.go", "if o.Logger == nil {", "if o.Logger != nil || o.Logger == nil {"},
 	}},
 	{"observers-ignored", "Options.Observers has its effect", []edit{
 		{"trigger/runner.go", "range r.host.options.Observers {", "range r.host.options.Observers[:0] {"},

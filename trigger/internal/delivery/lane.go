@@ -420,27 +420,6 @@ func (l *lane) waitAside(g *group, v Verdict, a Action) {
 	}
 }
 
-// giveUp dead-letters changes, in order. A change counts as finished only once it is
-// durable in the store; while the store fails, the lane waits and says why.
-func (l *lane) giveUp(ctx context.Context, items []*Item, v Verdict, a Action) error {
-	if l.deadLetters == nil { // the handler gave the changes up
-		l.calls.ReportProblem(l.laneIndex, fmt.Errorf(
-			"the handler gave up %d changes and the function has no dead letter store; the range waits: %w", len(items), a.Reason))
-		<-ctx.Done() // nothing is dropped unless a setting asks for it
-		return context.Cause(ctx)
-	}
-	if v.Outcome != GivenUp {
-		l.retries.saveGroup(items, a.Retry) // the store may fail for longer than this owner lasts
-		l.breaker.addGivenUp(len(items))
-	}
-	for _, c := range items {
-		if err := l.keys.put(ctx, c, DeadLetter{Attempts: max(a.Retry.Attempts, a.Retry.Crashes), Cause: a.Reason}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // succeeded says that the sink accepts changes. Groups that waited for the sink
 // are due as their own failures say.
 func (l *lane) succeeded() {

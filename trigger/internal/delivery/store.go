@@ -100,25 +100,6 @@ func (s *laneShared) untilStored(ctx context.Context, lane int, request func() e
 	}
 }
 
-// put returns once a change is durable in the store, as a dead letter or until it is due, and
-// finishes it. A change that comes from the store keeps its place there.
-func (k *laneKeys) put(ctx context.Context, c *Item, letter DeadLetter) error {
-	letter.Time, letter.Order = k.calls.ServiceNow().UTC(), k.orderOf(c, letter.IsPostponed)
-	if err := k.askStore(ctx, k.laneIndex, func(ctx context.Context) error { return k.deadLetters.Put(ctx, c, letter) }); err != nil {
-		return err
-	}
-	if letter.IsPostponed {
-		k.states[k.keyOf(c)].letters.added(c, letter)
-		k.calls.Postponed(k.laneIndex, c, letter)
-	} else {
-		if k.config.BlockKeys {
-			k.blockedKeys.addChange(BlockedChange{Key: c.Key, LSN: c.LSN, Written: c.Timestamp, Order: letter.Order}, time.Now())
-		}
-		k.calls.DeadLettered(k.laneIndex, c, letter)
-	}
-	return k.finish(ctx, []*Item{c})
-}
-
 // postpone puts a change that its handler has postponed.
 func (k *laneKeys) postpone(ctx context.Context, c *Item, letter DeadLetter) error {
 	if c.Key == "" {

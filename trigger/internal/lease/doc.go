@@ -85,8 +85,8 @@
 // # Files
 //
 // document.go is the document, parse.go reads it, span.go has its keys; store.go
-// makes the conditional requests. writer.go writes a held lease, gate.go orders
-// writes while the account refuses them, held.go splits a lease, and split.go
+// makes the conditional requests, and acquire.go takes a lease with them. writer.go writes a held lease, gate.go orders
+// writes while the account refuses them, held.go splits a lease, and children.go
 // decides which leases follow; index.go finds leases that share keys. balance.go
 // plans, by the requests of handover.go; dispatch.go marks leases whose ranges a queue
 // has a message for; duplicate.go chooses between two documents

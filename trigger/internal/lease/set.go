@@ -298,39 +298,6 @@ func (s *Set) readRequested(ctx context.Context, l *Lease) (*Lease, error) {
 	return fresh, err
 }
 
-// Acquire makes this host the owner of a lease. The error wraps [ErrLost] if
-// another host was faster or the lease is not free any more. After ctx has ended
-// no request to acquire is sent. One that is under way continues until the context
-// requests ends: a lease that this host owns without knowing it would be idle until
-// it expires.
-//
-// listed are all leases as the pass that chose l has listed them, or nil. If retire is
-// set, other leases have replaced l, and the caller goes on with
-// [Held.StillSuperseded].
-func (s *Set) Acquire(ctx, requests context.Context, l *Lease, listed *Index, retire bool) (*Held, error) {
-	if !l.span.isKnown() {
-		if part, err := s.Locate(ctx, l); err == nil {
-			l = l.clone()
-			l.span = part.Span
-		}
-	}
-	if cause := context.Cause(ctx); cause != nil {
-		return nil, cause
-	}
-	finish, cancel := context.WithTimeout(requests, s.cfg.StopGrace)
-	defer cancel()
-	next := nextAcquisition(l, s.cfg.Owner, s.cfg.Incarnation, s.cfg.Expiration)
-	delete(next.properties, retiringProperty)
-	if retire {
-		next.properties[retiringProperty] = "1"
-	}
-	acquired, sent, err := s.store.acquireLease(cosmos.WithRetriesUntil(finish, ctx), next)
-	if err != nil {
-		return nil, err
-	}
-	return s.newHeld(newWriter(s.store, acquired, sent, s.cfg.RenewInterval, s.cfg.Expiration, s.cfg.Log), l, listed), nil
-}
-
 // Locate returns the keys of a lease and the physical range to read them from.
 // The error wraps [ErrSplit] if the lease has to give way to children. If the
 // ranges read last do not hold the lease, Locate reads them again before it says so.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -246,46 +245,6 @@ func (s *leaseStore) requestHandover(ctx context.Context, l *Lease, requester st
 		return nil, fmt.Errorf("request handover of lease %q: %w", l.token, err)
 	}
 	return requested, nil
-}
-
-// acquireLease writes next, see nextAcquisition, and returns the lease as stored and
-// when the write left. ErrLost means that another host was faster, or that the
-// previous owner is alive; the next pass of the balancer sees which.
-func (s *leaseStore) acquireLease(ctx context.Context, next *Lease) (held *Lease, sent time.Time, err error) {
-	mine := next.ownership()
-	sent = time.Now()
-	err = s.replaceLease(ctx, next)
-	if err == nil {
-		return next, sent, nil
-	}
-	if !cosmos.Classify(err).Unsure() {
-		return nil, sent, fmt.Errorf("acquire lease %q: %w", next.token, err)
-	}
-	fresh, readErr := s.readLease(ctx, next)
-	if readErr != nil {
-		return nil, sent, fmt.Errorf("acquire lease %q: %w", next.token, errors.Join(err, readErr))
-	}
-	if fresh.ownership() != mine {
-		return nil, sent, fmt.Errorf("acquire lease %q: %w (owner %q)", next.token, ErrLost, fresh.owner)
-	}
-	return fresh, time.Time{}, nil // an earlier request may have written it: trust nothing before the next write
-}
-
-// nextAcquisition returns the version of l that makes a host its owner, with the
-// next epoch.
-func nextAcquisition(l *Lease, owner, incarnation string, expiration time.Duration) *Lease {
-	next := l.clone()
-	next.owner = owner
-	next.raiseEpoch(l, l.Epoch()+1)
-	next.properties[incarnationProperty] = incarnation
-	next.properties[expirationProperty] = expiration.String()
-	next.properties[protocolProperty] = strconv.Itoa(protocolVersion)
-	delete(next.properties, uncleanExitsProperty)
-	if l.owner != "" && l.OwnedByHalley() {
-		next.properties[uncleanExitsProperty] = fmt.Sprint(l.UncleanExits() + 1)
-	}
-	clearHandoverRequest(next)
-	return next
 }
 
 // The marker document says that the leases were created once. The lock document

@@ -1,7 +1,8 @@
 package settings
 
 // Delivery control batches, lanes, retries, dead letters and checkpoints. A
-// function may override each: HALLEY_<FUNCTION>_<NAME>.
+// function may override each: HALLEY_<FUNCTION>_<NAME>. Defaults are those of
+// [trigger.Function.WithDefaults].
 type Delivery struct {
 	HandlerTimeout        interval       `split_words:"true" desc:"deadline of one handler call"`
 	StuckGrace            interval       `split_words:"true" desc:"how long a handler may ignore its deadline before its range is given up"`

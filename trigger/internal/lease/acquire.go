@@ -1,0 +1,84 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"halley/trigger/cosmos"
+)
+
+// Acquire makes this host the owner of a lease. The error wraps [ErrLost] if
+// another host was faster or the lease is not free any more. After ctx has ended
+// no request to acquire is sent. One that is under way continues until the context
+// requests ends: a lease that this host owns without knowing it would be idle until
+// it expires.
+//
+// listed are all leases as the pass that chose l has listed them, or nil. If retire is
+// set, other leases have replaced l, and the caller goes on with
+// [Held.StillSuperseded].
+func (s *Set) Acquire(ctx, requests context.Context, l *Lease, listed *Index, retire bool) (*Held, error) {
+	if !l.span.isKnown() {
+		if part, err := s.Locate(ctx, l); err == nil {
+			l = l.clone()
+			l.span = part.Span
+		}
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return nil, cause
+	}
+	finish, cancel := context.WithTimeout(requests, s.cfg.StopGrace)
+	defer cancel()
+	next := nextAcquisition(l, s.cfg.Owner, s.cfg.Incarnation, s.cfg.Expiration)
+	delete(next.properties, retiringProperty)
+	if retire {
+		next.properties[retiringProperty] = "1"
+	}
+	acquired, sent, err := s.store.acquireLease(cosmos.WithRetriesUntil(finish, ctx), next)
+	if err != nil {
+		return nil, err
+	}
+	return s.newHeld(newWriter(s.store, acquired, sent, s.cfg.RenewInterval, s.cfg.Expiration, s.cfg.Log), l, listed), nil
+}
+
+// nextAcquisition returns the version of l that makes a host its owner, with the
+// next epoch.
+func nextAcquisition(l *Lease, owner, incarnation string, expiration time.Duration) *Lease {
+	next := l.clone()
+	next.owner = owner
+	next.raiseEpoch(l, l.Epoch()+1)
+	next.properties[incarnationProperty] = incarnation
+	next.properties[expirationProperty] = expiration.String()
+	next.properties[protocolProperty] = strconv.Itoa(protocolVersion)
+	delete(next.properties, uncleanExitsProperty)
+	if l.owner != "" && l.OwnedByHalley() {
+		next.properties[uncleanExitsProperty] = fmt.Sprint(l.UncleanExits() + 1)
+	}
+	clearHandoverRequest(next)
+	return next
+}
+
+// acquireLease writes next, see nextAcquisition, and returns the lease as stored and
+// when the write left. ErrLost means that another host was faster, or that the
+// previous owner is alive; the next pass of the balancer sees which.
+func (s *leaseStore) acquireLease(ctx context.Context, next *Lease) (held *Lease, sent time.Time, err error) {
+	mine := next.ownership()
+	sent = time.Now()
+	err = s.replaceLease(ctx, next)
+	if err == nil {
+		return next, sent, nil
+	}
+	if !cosmos.Classify(err).Unsure() {
+		return nil, sent, fmt.Errorf("acquire lease %q: %w", next.token, err)
+	}
+	fresh, readErr := s.readLease(ctx, next)
+	if readErr != nil {
+		return nil, sent, fmt.Errorf("acquire lease %q: %w", next.token, errors.Join(err, readErr))
+	}
+	if fresh.ownership() != mine {
+		return nil, sent, fmt.Errorf("acquire lease %q: %w (owner %q)", next.token, ErrLost, fresh.owner)
+	}
+	return fresh, time.Time{}, nil // an earlier request may have written it: trust nothing before the next write
+}
