@@ -77,6 +77,16 @@ func (e Entry) Settings() any {
 	return e.newSettings()
 }
 
+// FunctionDefaults returns what the handler's function has instead of Halley's defaults, by
+// names of settings without a prefix, such as BATCH_WINDOW. The environment overrides each.
+// It is the method of this name of the Settings struct; a handler without it has none.
+func (e Entry) FunctionDefaults() map[string]string {
+	if s, ok := e.Settings().(interface{ FunctionDefaults() map[string]string }); ok {
+		return s.FunctionDefaults()
+	}
+	return nil
+}
+
 // Load reads the handler's settings from the environment and returns a pointer
 // to its Settings struct. A caller may change fields before it passes the
 // struct to Open.

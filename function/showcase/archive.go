@@ -17,7 +17,7 @@ func startArchive(s *stage) (*part, error) {
 	}
 	s.onClose(func() error { return os.RemoveAll(directory) })
 	return &part{
-		settings: map[string]string{"HALLEY_ARCHIVE_DIRECTORY": directory},
+		settings: map[string]string{"HALLEY_ARCHIVE_DIRECTORY": directory, "HALLEY_ARCHIVE_BATCH_WINDOW": "500ms"}, // its default is too long to watch
 		read: func(ctx context.Context) (versions, error) {
 			archived, _, err := readArchive(ctx, directory)
 			return archived, err

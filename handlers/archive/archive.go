@@ -31,8 +31,9 @@
 //
 // # Size of blobs
 //
-// A call writes what its batch has, so batches should be large; the documentation page
-// proposes settings.
+// A call writes what its batch has, so batches are large by default, see
+// [Settings.FunctionDefaults]: a change is in the archive 30 s after it was read, at the
+// latest. A drain waits for no further changes.
 package archive
 
 import (
@@ -64,6 +65,14 @@ type Settings struct {
 	Format           Format          `default:"parquet" desc:"parquet, or jsonl: JSON lines with gzip"`
 	Partition        Partition       `default:"hour" desc:"hour, or day for containers with few changes"`
 	Columns          Columns         `desc:"further columns, for values inside of the documents: total:double=/order/total,country:string=/country"`
+}
+
+// FunctionDefaults make large blobs: of 10,000 changes or 32 MiB, and at the latest 30 s after
+// their first change. Reading pauses at MAX_AHEAD, so that is larger than a batch.
+func (Settings) FunctionDefaults() map[string]string {
+	return map[string]string{
+		"MAX_ITEMS_PER_INVOCATION": "10000", "BATCH_BYTES": "33554432", "BATCH_WINDOW": "30s", "MAX_AHEAD": "20000",
+	}
 }
 
 // containerName matches the names that Azure Storage accepts, but for their length:

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 
@@ -101,14 +100,4 @@ func gunzip(to io.Writer, body []byte) error {
 	}
 	_, err = io.Copy(to, zipped)
 	return err
-}
-
-// python returns a Python with DuckDB and pyarrow.
-func python(t testing.TB) string {
-	t.Helper()
-	path := os.Getenv("HALLEY_TEST_PYARROW")
-	if path == "" {
-		t.Skip("HALLEY_TEST_PYARROW is not set: no Python with duckdb and pyarrow to read with")
-	}
-	return path
 }

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Store keeps blobs. Names have slashes, and a blob never changes.
@@ -24,12 +25,17 @@ type Store interface {
 	Read(ctx context.Context, name string) ([]byte, error)
 }
 
-// Directory is a store of files. Several processes may use it. Readers such as Spark
-// leave out the files that are being written, as their names begin with a dot.
+// Directory is a store of files. Several processes may use it. Files that are being written
+// are in its directory .drafts, which readers such as Spark leave out. What killed hosts have
+// left there is removed by later calls of Create, an hour after it was written.
 type Directory string
 
-// Create writes a file next to its place, and links it there: a link does not replace a
-// file that exists.
+// draftAge is the age of drafts that are removed. If the host of one is alive, its call fails
+// and is repeated.
+const draftAge = time.Hour
+
+// Create writes a draft, and links it in its place: a link does not replace a file that
+// exists.
 func (d Directory) Create(_ context.Context, name string, body []byte, _ string) (existed bool, err error) {
 	target := d.path(name)
 	if _, err := os.Stat(target); err == nil {
@@ -38,14 +44,13 @@ func (d Directory) Create(_ context.Context, name string, body []byte, _ string)
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return false, err
 	}
-	draft, err := os.CreateTemp(filepath.Dir(target), ".draft-*")
+	draft, err := d.draft()
 	if err != nil {
 		return false, err
 	}
 	defer os.Remove(draft.Name())
-	_, err = draft.Write(body)
-	if err == nil {
-		err = draft.Sync()
+	if _, err = draft.Write(body); err == nil {
+		err = errors.Join(draft.Sync(), d.removeDrafts(draft))
 	}
 	if err := errors.Join(err, draft.Close()); err != nil {
 		return false, fmt.Errorf("write %s: %w", name, err)
@@ -61,6 +66,32 @@ func (d Directory) Create(_ context.Context, name string, body []byte, _ string)
 		return false, fmt.Errorf("publish %s: %w", name, err)
 	}
 	return false, syncDirectory(filepath.Dir(target))
+}
+
+// draft creates a file of a name of its own.
+func (d Directory) draft() (*os.File, error) {
+	drafts := d.path(".drafts")
+	if err := os.MkdirAll(drafts, 0o755); err != nil {
+		return nil, err
+	}
+	return os.CreateTemp(drafts, "*")
+}
+
+// removeDrafts removes the drafts that are much older than a fresh one, by the clock of the
+// file system.
+func (d Directory) removeDrafts(fresh *os.File) error {
+	now, err := fresh.Stat()
+	if err != nil {
+		return err
+	}
+	drafts, err := os.ReadDir(filepath.Dir(fresh.Name()))
+	for _, draft := range drafts {
+		info, gone := draft.Info()
+		if gone == nil && now.ModTime().Sub(info.ModTime()) > draftAge {
+			_ = os.Remove(d.path(".drafts/" + draft.Name())) // another host may have removed it
+		}
+	}
+	return err
 }
 
 // syncDirectory makes the entries of a directory durable. Windows does not offer that.
@@ -86,6 +117,9 @@ func (d Directory) List(ctx context.Context, prefix string) iter.Seq2[string, er
 		err := filepath.WalkDir(string(d), func(path string, entry fs.DirEntry, err error) error {
 			if err != nil {
 				return err
+			}
+			if entry.IsDir() && strings.HasPrefix(entry.Name(), ".") && path != string(d) {
+				return fs.SkipDir
 			}
 			within, err := filepath.Rel(string(d), path)
 			name := filepath.ToSlash(within)

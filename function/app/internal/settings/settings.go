@@ -50,7 +50,7 @@ func LoadPreset(of Source, p Preset) (*Settings, error) {
 	if err := refuseUnknown(of.Variables()); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(s.preset(prefix, &s.App), process(prefix, &s.App)); err != nil {
+	if err := errors.Join(preset(s.presets, prefix, &s.App), process(prefix, &s.App)); err != nil {
 		return nil, err
 	}
 	enabled, err := enable(functions, s.App.Functions)
@@ -75,7 +75,9 @@ func (s *Settings) addFunction(entry handlers.Entry) error {
 	functionPrefix := ownPrefix(entry)
 	f := NewFunction(entry)
 	f.ConnectionDefaults = s.defaults
-	for _, read := range []func(string, any) error{s.preset, process} {
+	ofHandler := func(p string, spec any) error { return preset(functionDefaults(entry), p, spec) }
+	ofRun := func(p string, spec any) error { return preset(s.presets, p, spec) }
+	for _, read := range []func(string, any) error{ofHandler, ofRun, process} {
 		for _, p := range []string{prefix, functionPrefix} {
 			if err := errors.Join(read(p, &f.Feed), read(p, &f.Delivery)); err != nil {
 				return err
@@ -87,7 +89,7 @@ func (s *Settings) addFunction(entry handlers.Entry) error {
 	}
 	var err error
 	if f.Own, err = entry.Load(); err == nil {
-		err = s.preset(functionPrefix, f.Own)
+		err = preset(s.presets, functionPrefix, f.Own)
 	}
 	if err != nil {
 		return err
@@ -115,11 +117,21 @@ func NewFunction(entry handlers.Entry) Function {
 	return f
 }
 
+// functionDefaults returns the defaults that a handler's function has of its own, by the
+// names of the variables.
+func functionDefaults(e handlers.Entry) map[string]string {
+	named := map[string]string{}
+	for name, text := range e.FunctionDefaults() {
+		named[e.Prefix()+name] = text
+	}
+	return named
+}
+
 // preset sets the fields of spec that have a preset and no value in the environment.
-func (s *Settings) preset(prefix string, spec any) error {
+func preset(presets map[string]string, prefix string, spec any) error {
 	for setting, value := range reflect.ValueOf(spec).Elem().Fields() {
 		name := prefix + "_" + envName(setting)
-		text, ok := s.presets[name]
+		text, ok := presets[name]
 		if !ok || os.Getenv(name) != "" {
 			continue
 		}

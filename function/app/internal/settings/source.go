@@ -37,7 +37,8 @@ func (o Source) Validate() error {
 	return errors.Join(append(errs, checkStores(storeKinds(o.Stores)))...)
 }
 
-// CheckSettings refuses a handler one of whose variables is also another setting.
+// CheckSettings refuses a handler one of whose variables is also another setting, and one
+// that has a default for a setting that does not exist.
 func CheckSettings(e handlers.Entry, global []string) error {
 	if e.Settings() == nil {
 		return fmt.Errorf("handler %s has no Open function: make its entry with handlers.New", e.Name)
@@ -56,6 +57,11 @@ func CheckSettings(e handlers.Entry, global []string) error {
 	for _, key := range Keys(functionPrefix, e.Settings()) {
 		if slices.Contains(global, key) || slices.Contains(common, key) {
 			errs = append(errs, fmt.Errorf("handler %s: its setting %s is also a setting of Halley: rename the field", e.Name, key))
+		}
+	}
+	for name := range functionDefaults(e) {
+		if !slices.Contains(common, name) {
+			errs = append(errs, fmt.Errorf("handler %s: its default of %s is of no setting that every function has: correct FunctionDefaults", e.Name, name))
 		}
 	}
 	return errors.Join(errs...)
