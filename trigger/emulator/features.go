@@ -32,6 +32,7 @@ var containerFeatures = []feature{
 	{"defaultTtl", done, ""},
 	{"uniqueKeyPolicy", done, ""},
 	{"changeFeedPolicy", done, ""},
+	{"previousImageRetentionPolicy", documented, "the mode of allVersionsAndDeletes; images are whole"},
 	{"computedProperties", done, ""},
 	{"geospatialConfig", documented, "distances on the globe are those of the WGS 84 ellipsoid"},
 	{"vectorEmbeddingPolicy", done, "VectorDistance compares with every item"},

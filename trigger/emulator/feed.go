@@ -61,7 +61,7 @@ type entry interface {
 // feedForm is the part of a container on which the text of its changes depends.
 type feedForm struct {
 	key      epk.Definition
-	previous bool // replaces and deletes have the image before them
+	previous previousImages
 }
 
 // page is the result of one read of a feed.
@@ -69,6 +69,7 @@ type page struct {
 	entries []entry
 	lsn     int64 // the next read begins after it
 	isEmpty bool  // it has no changes, and others follow
+	form    feedForm
 }
 
 // Modes of the change feed, as A-IM names them.
@@ -100,6 +101,7 @@ func (c *call) readFeed() (*response, error) {
 			return nil, err
 		}
 		found = req.read(c.catalog.options.Manners)
+		found.form = o.feedForm()
 		return found.response(o, req.partition), nil
 	})
 	if r != nil && r.status == http.StatusOK {
@@ -342,12 +344,11 @@ func (f page) body(o *container) []byte {
 		size += e.size() + 32
 	}
 	b := append(make([]byte, 0, size), `{"_rid":"`+o.rid+`","Documents":[`...)
-	form := o.feedForm()
 	for i, e := range f.entries {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = e.appendTo(b, form)
+		b = e.appendTo(b, f.form)
 	}
 	b = append(b, `],"_count":`...)
 	return append(strconv.AppendInt(b, int64(len(f.entries)), 10), '}')
