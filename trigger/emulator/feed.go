@@ -13,8 +13,9 @@ import (
 // Pages of a feed or query are bounded by items and by bytes, as the service
 // bounds them.
 const (
-	defaultPage = 1000
-	pageBytes   = 4 << 20
+	defaultPage   = 1000
+	pageBytes     = 4 << 20
+	entryOverhead = 256 // of an entry in a page of the feed, at most, besides its documents and key
 )
 
 // capabilityMergedStart is the bit of x-ms-cosmos-sdk-supportedcapabilities with
@@ -241,7 +242,7 @@ func parseDate(text string) (time.Time, error) {
 }
 
 // read takes the next page from the log. When changes share an LSN, as those of one
-// transaction do, they stay in one page, even if it exceeds its limits.
+// transaction do, they stay in one page, even if they alone exceed its limits.
 //
 // The LSN of a page that reaches the end is the newest that the read has passed: it may be
 // that of an item which was deleted or has expired since (recorded answer of a hosted account,
@@ -252,8 +253,7 @@ func (req *feedRequest) read(m Manners) page {
 	}
 	found, size := page{}, 0
 	for e := range req.changes() {
-		full := len(found.entries) >= req.limit || size >= pageBytes
-		if full && e.position() != found.last() {
+		if len(found.entries) >= req.limit && e.position() != found.last() {
 			found.lsn = m.cutLSN(found.last(), e.position())
 			return found
 		}
@@ -263,8 +263,12 @@ func (req *feedRequest) read(m Manners) page {
 		if m.EmptyPages && len(found.entries) == 0 && e.position() > req.after+1 {
 			return page{lsn: e.position() - 1, isEmpty: true}
 		}
+		size += e.size() + len(e.subject().text) + entryOverhead
+		if size > pageBytes && found.cut(e.position()) {
+			found.lsn = m.cutLSN(found.last(), e.position())
+			return found
+		}
 		found.entries = append(found.entries, e)
-		size += e.size()
 	}
 	found.lsn = req.endLSN(m, len(found.entries), found.last())
 	return found
@@ -279,6 +283,19 @@ func (req *feedRequest) endLSN(m Manners, changes int, last int64) int64 {
 		return req.after
 	}
 	return max(req.after, req.partition.newest(m))
+}
+
+// cut removes the changes with an LSN from the end of the page, unless it has no others.
+func (f *page) cut(lsn int64) bool {
+	earlier := len(f.entries)
+	for earlier > 0 && f.entries[earlier-1].position() == lsn {
+		earlier--
+	}
+	if earlier == 0 {
+		return false
+	}
+	f.entries = f.entries[:earlier]
+	return true
 }
 
 // last returns the LSN of the last change of the page, 0 if it has none.
