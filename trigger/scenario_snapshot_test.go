@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"halley/trigger/cosmos"
-	"halley/trigger/emulator"
 	"halley/trigger/leases"
 )
 
@@ -118,7 +117,7 @@ func (w *world) writeVersions(prefix string, n int) {
 
 // inSnapshotWorld has documents from before, of which some were rewritten and some deleted.
 func inSnapshotWorld(t *testing.T, ranges int, test func(t *testing.T, w *world, s *snapshotTable)) {
-	inVersionsWorld(t, ranges, &emulator.Options{}, func(t *testing.T, w *world) {
+	inVersionsWorld(t, ranges, nil, func(t *testing.T, w *world) {
 		w.writeVersions("doc", 100)
 		w.writeVersions("doc", 30)
 		for i := range 10 {
