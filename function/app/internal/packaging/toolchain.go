@@ -98,7 +98,7 @@ var coldCode = []string{
 	"go.uber.org/...", "github.com/aws/...", "github.com/kelseyhightower/...", "halley/trigger/deadletter/...",
 	"halley/trigger/internal/lease/...", "github.com/Azure/azure-sdk-for-go/sdk/azidentity/...", "golang.org/x/net/...", "golang.org/x/text/...",
 	"regexp/...", "crypto/x509/...", "encoding/asn1/...", "crypto/tls/...", "log/slog/...", "text/template/...", "html/template/...",
-	"net/url/...", "mime/...", "math/big/...", "halley/trigger/leases/...", "halley/trigger/stall/...",
+	"net/url/...", "net/textproto/...", "mime/...", "math/big/...", "halley/trigger/leases/...", "halley/trigger/stall/...",
 	"vendor/golang.org/x/net/...", "vendor/golang.org/x/text/...", "vendor/golang.org/x/crypto/...",
 	"encoding/xml/...", "compress/...", "archive/zip/...", "text/tabwriter/...", "halley/trigger/redact/...",
 	"github.com/golang-jwt/...", "github.com/google/uuid/...", "github.com/Azure/azure-sdk-for-go/sdk/internal/...", "github.com/Azure/azure-sdk-for-go/sdk/azcore/...", "os/exec/...",
