@@ -42,27 +42,35 @@ func LearnURL(address string) { learn(urlParts(address)) }
 
 // learn adds the forms of secrets that are not known yet.
 func learn(secrets []string) {
+	learnMutex.Lock()
+	defer learnMutex.Unlock()
 	var forms []string
+	if known := learned.Load(); known != nil {
+		forms = slices.Clone(*known)
+	}
 	for _, secret := range secrets {
 		if len(secret) < shortestSecret {
 			continue
 		}
-		for _, form := range formsOf(secret) {
-			if len(form) >= shortestSecret && !strings.Contains(Mark, form) {
-				forms = append(forms, form)
+		for _, text := range formsOf(secret) {
+			if len(text) >= shortestSecret && !strings.Contains(Mark, text) {
+				forms = insertForm(forms, text)
 			}
 		}
 	}
-	learnMutex.Lock()
-	defer learnMutex.Unlock()
-	if known := learned.Load(); known != nil {
-		forms = append(forms, *known...)
-	}
-	slices.SortFunc(forms, func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b))
-	})
-	forms = slices.Compact(forms)
 	learned.Store(&forms)
+}
+
+// insertForm adds a form that is not known before the shorter ones.
+func insertForm(forms []string, text string) []string {
+	if slices.Contains(forms, text) {
+		return forms
+	}
+	i := slices.IndexFunc(forms, func(known string) bool { return len(known) < len(text) })
+	if i < 0 {
+		i = len(forms)
+	}
+	return slices.Insert(forms, i, text)
 }
 
 // secretParts returns the secret parts of a value with several.
@@ -79,7 +87,7 @@ func secretParts(value string) (parts []string) {
 		}
 		return parts
 	}
-	for field := range strings.FieldsFuncSeq(value, func(r rune) bool { return strings.ContainsRune("; ,\n\t", r) }) {
+	for _, field := range strings.FieldsFunc(value, func(r rune) bool { return strings.ContainsRune("; ,\n\t", r) }) {
 		if name, part, ok := strings.Cut(field, "="); ok && namesSecret(name) {
 			parts = append(parts, strings.Trim(part, `'"`))
 		}
@@ -116,12 +124,12 @@ func urlParts(address string) (parts []string) {
 	}
 	path, query, _ := cutAny(remainder, "?#")
 	_, path, _ = strings.Cut(path, "/") // after the host
-	for segment := range strings.SplitSeq(path, "/") {
+	for _, segment := range strings.Split(path, "/") {
 		if len(segment) >= shortestToken {
 			parts = append(parts, segment)
 		}
 	}
-	for parameter := range strings.SplitSeq(query, "&") {
+	for _, parameter := range strings.Split(query, "&") {
 		name, value, _ := strings.Cut(parameter, "=")
 		if value = cmp.Or(value, name); namesSecret(name) || len(value) >= shortestToken {
 			parts = append(parts, value)
@@ -197,26 +205,26 @@ func withoutLearned(s string) string {
 	}
 	for _, form := range *forms {
 		if strings.Contains(s, form) {
-			s = withoutForm(s, form)
+			s = removeForm(s, form)
 		}
 	}
 	return s
 }
 
-// withoutForm returns s with [Mark] in place of one way to write a secret. If s is JSON, it stays
-// JSON: a number becomes a string, and no escape is cut in two.
-func withoutForm(s, form string) string {
-	isNumber := strings.Trim(form, numberCharacters) == ""
+// removeForm returns s with [Mark] in place of a secret. If s is JSON, it stays JSON: a number
+// becomes a string, and no escape is cut in two.
+func removeForm(s, secret string) string {
+	isNumber := strings.Trim(secret, numberCharacters) == ""
 	var out strings.Builder
 	for {
-		head, tail, found := strings.Cut(s, form)
+		head, tail, found := strings.Cut(s, secret)
 		if !found {
 			out.WriteString(s)
 			return out.String()
 		}
 		switch isValue := strings.HasSuffix(head, `":`) && !strings.HasSuffix(head, `\":`); {
 		case isNumber && continuesNumber(head, tail):
-			out.WriteString(head + form)
+			out.WriteString(head + secret)
 		case isNumber && isValue:
 			out.WriteString(head + `"` + Mark + `"`)
 		case backslashes(head)%2 == 1:
