@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"halley/trigger/emulator/binaryjson"
 )
 
 // maxBody is the service's limit on one request, which a batch may fill.
@@ -195,6 +197,23 @@ func (c *call) read() error {
 		_, _ = io.CopyN(io.Discard, c.request.Body, maxDrained)
 		return tooLarge()
 	}
+	return c.readBinary()
+}
+
+// readBinary makes JSON text of a body in the binary form of the SDKs. Answers are text,
+// which they accept.
+func (c *call) readBinary() error {
+	if len(c.body) == 0 || c.body[0] != binaryjson.Preamble {
+		return nil
+	}
+	text, err := binaryjson.Decode(c.body, maxBody)
+	switch {
+	case errors.Is(err, binaryjson.ErrTooLong):
+		return tooLarge()
+	case err != nil:
+		return badRequest("The request body is not valid in the binary form of JSON: %v.", err)
+	}
+	c.body = text
 	return nil
 }
 

@@ -146,7 +146,8 @@ func queryExample(f feature) example {
 		"parameters":                            {"SELECT VALUE @p FROM c WHERE c.n = 3", `["value"]`},
 		"ORDER BY VectorDistance":               {"SELECT TOP 1 VALUE c.n FROM c ORDER BY VectorDistance([c.n, 1], [3, 1])", `[3]`},
 		"ORDER BY RANK":                         {"SELECT * FROM c ORDER BY RANK FullTextScore(c.id, 'a')", "RANK"},
-		"ORDER BY with GROUP BY or aggregates":  {"SELECT c.pk FROM c GROUP BY c.pk ORDER BY c.pk", "ORDER BY"},
+		"ORDER BY with aggregates":              {"SELECT VALUE COUNT(1) FROM c ORDER BY c.n", `[10]`},
+		"ORDER BY with GROUP BY":                {"SELECT c.pk FROM c GROUP BY c.pk ORDER BY c.pk", "ORDER BY"},
 		"LET":                                   {"SELECT VALUE x FROM c LET x = c.n", "LET"},
 		"user-defined functions":                {"SELECT VALUE udf.f(c) FROM c", "User-defined"},
 	}

@@ -91,6 +91,7 @@ func TestQueryPages(t *testing.T) {
 		{"offset and limit", "SELECT VALUE c.id FROM c OFFSET 2 LIMIT 6", pk("1"), 2, first[2:8]},
 		{"join", "SELECT VALUE t FROM c JOIN t IN c.tags WHERE c.n < 4", pk("1"), 2, strings.Fields("a b a b a b a b")},
 		{"count", "SELECT VALUE COUNT(1) FROM c", pk("1"), 1, []string{"10"}},
+		{"count of a sorted page", "SELECT VALUE COUNT(1) FROM c ORDER BY c.n DESC, c.id", pk("1"), 1, []string{"10"}},
 		{"sum and average", "SELECT VALUE SUM(c.n) / AVG(c.n) FROM c", pk("1"), 1, []string{"10"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -225,6 +226,7 @@ func TestQueryPlan(t *testing.T) {
 		"SELECT VALUE c.id FROM c":                    `"hasSelectValue":true`,
 		"SELECT TOP 7 * FROM c":                       `"top":7`,
 		"SELECT * FROM c ORDER BY c.id":               `"orderByExpressions":["c.id"]`,
+		"SELECT VALUE COUNT(1) FROM c ORDER BY c.id":  `"orderBy":[],"orderByExpressions":[],"groupByExpressions":[],"groupByAliases":[],"aggregates":["Count"]`,
 	} {
 		a := c.expect("200", "POST", items, ask(query), plan...)
 		if !strings.Contains(a.body, want) || !strings.Contains(a.body, `"queryRanges":[{"min":"","max":"FF","isMinInclusive":true,"isMaxInclusive":false}]`) {

@@ -135,7 +135,11 @@ func (a *Account) accept(ctx context.Context, listener net.Listener, config *tls
 	server := &http.Server{
 		Handler: a, TLSConfig: config, ConnState: unused.follow,
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		Protocols: new(http.Protocols),
 	}
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetHTTP2(true)            // if a client of TLS asks for it
+	server.Protocols.SetUnencryptedHTTP2(true) // with prior knowledge, as the SDK for Rust has it
 	stopped := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)

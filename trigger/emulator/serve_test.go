@@ -281,3 +281,35 @@ func TestAdvertisedURLIsToldToAll(t *testing.T) {
 		}
 	}
 }
+
+// TestServeHTTP2: clients may speak HTTP/2, with prior knowledge or as TLS negotiates it.
+func TestServeHTTP2(t *testing.T) {
+	for _, encrypted := range []bool{false, true} {
+		_, a := newItems(t, 1, nil)
+		endpoint := serve(t, a, ServeOptions{TLS: encrypted})
+		transport := &http.Transport{Protocols: new(http.Protocols), TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+		transport.Protocols.SetHTTP2(encrypted)
+		transport.Protocols.SetUnencryptedHTTP2(!encrypted)
+		do := func(req *http.Request) (*http.Response, error) {
+			resp, err := (&http.Client{Transport: transport}).Do(req)
+			if err == nil && resp.ProtoMajor != 2 {
+				t.Errorf("TLS %v: the answer is in %s", encrypted, resp.Proto)
+			}
+			return resp, err
+		}
+		c := &client{t: t, do: do, endpoint: strings.TrimSuffix(endpoint, "/")}
+		c.create("a", "k")
+		c.expect("200", "GET", items+"/a", "", pk("k")...)
+		c.expect("413", "POST", items, strings.Repeat("x", 8<<20), pk("k")...)
+		account := c.expect("200", "GET", "/", "").decode(t)
+		if got := account["writableLocations"].([]any)[0].(map[string]any)["databaseAccountEndpoint"]; got != endpoint {
+			t.Errorf("the account is at %v, want %s", got, endpoint)
+		}
+		a.Inject(Fault{Method: "DELETE", Count: 1, Drop: DropBefore})
+		if _, err := c.try("DELETE", items+"/a", "", pk("k")...); err == nil {
+			t.Errorf("TLS %v: a dropped request has an answer", encrypted)
+		}
+		c.expect("204", "DELETE", items+"/a", "", pk("k")...)
+		transport.CloseIdleConnections()
+	}
+}

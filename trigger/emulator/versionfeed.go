@@ -86,7 +86,7 @@ func (v *version) appendTo(b []byte, form feedForm) []byte {
 	if v.previous != nil {
 		m.Operation, m.PreviousLSN = "replace", v.previous.lsn
 	}
-	if v.previous != nil && form.previous.has(v) {
+	if v.previous != nil && form.previous.has(v.current == nil) {
 		b = append(append(b, `,"previous":`...), v.previous.body...)
 	}
 	if v.current == nil {

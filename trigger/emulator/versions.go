@@ -117,9 +117,9 @@ const (
 	previousOfDeletes                 // and of expiries
 )
 
-// has reports whether the feed shows the image before v.
-func (p previousImages) has(v *version) bool {
-	if v.current == nil {
+// has reports whether the feed shows the image before a delete, or before a replace.
+func (p previousImages) has(isDelete bool) bool {
+	if isDelete {
 		return p&previousOfDeletes != 0
 	}
 	return p&previousOfReplaces != 0

@@ -9,7 +9,7 @@
 //
 // Left out, each refused with an [Error]: user-defined functions, those of
 // [Unsupported], the modifier x of RegexMatch, ORDER BY RANK, LET, ORDER BY together
-// with GROUP BY or aggregates, TOP together with OFFSET LIMIT.
+// with GROUP BY, TOP together with OFFSET LIMIT.
 // ORDER BY with several expressions asks for no composite index. Numbers are
 // doubles; those that a query takes from a document unchanged keep their text, and others
 // are written by package jsonform.

@@ -210,9 +210,10 @@ func checkStar(s *statement) {
 // checkGrouped panics if an expression of the select list contains anything other
 // than grouping expressions, aggregates and constants.
 func checkGrouped(s *statement) {
-	if s.orderBy != nil {
-		panic(s.span.errorf(codeSelect, "ORDER BY is not supported together with GROUP BY or aggregates."))
+	if s.orderBy != nil && s.groupBy != nil {
+		panic(s.span.errorf(codeSelect, "ORDER BY is not supported together with GROUP BY."))
 	}
+	s.orderBy = nil // a single result has an order; Spring Data counts with the ORDER BY of a page
 	g := groupCheck{keys: make(map[string]bool), counts: make(map[int]bool), nodes: make(map[expr]int)}
 	for _, e := range s.groupBy {
 		g.keys[printed(e)] = true
