@@ -48,6 +48,31 @@ func TestLoadReadsSettingsAndDefaults(t *testing.T) {
 	}
 }
 
+// A sink that repeats a request in its error must not print the password of the settings.
+func TestSecretsOfLoadedSettingsAreNotRepeated(t *testing.T) {
+	type sinks struct {
+		Password Secret `desc:"password"`
+		Cache    URL    `desc:"cache"`
+		Servers  []URL  `desc:"servers"`
+	}
+	entry := New("sinks", "has sinks", func(context.Context, Env, sinks) (trigger.Handler, func() error, error) {
+		return nil, nil, errors.New("answer: CANARYone, CANARYtwo, CANARYthree")
+	})
+	t.Setenv("HALLEY_SINKS_PASSWORD", "CANARYone")
+	t.Setenv("HALLEY_SINKS_CACHE", "redis://:CANARYtwo@cache.example:6379/0")
+	t.Setenv("HALLEY_SINKS_SERVERS", "nats://a.example,nats://CANARYthree@b.example")
+	settings, err := entry.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := settings.(*sinks); s.Password.Reveal() != "CANARYone" || s.Cache.Reveal() != "redis://:CANARYtwo@cache.example:6379/0" || len(s.Servers) != 2 {
+		t.Errorf("the settings were not read: %d servers", len(s.Servers))
+	}
+	if _, _, err = entry.Open(t.Context(), Env{}, settings); err == nil || !strings.HasSuffix(err.Error(), "answer: [redacted], [redacted], [redacted]") {
+		t.Error(err)
+	}
+}
+
 func TestBadSettingsAreNamed(t *testing.T) {
 	for _, test := range []struct{ key, value, want string }{
 		{"HALLEY_LIMITED_MOST", "ten", `read settings of handler limited: setting HALLEY_LIMITED_MOST is "ten": not a whole number above 0`},

@@ -10,6 +10,14 @@ import (
 // JSON and in logs it is [redacted], or empty if it is not set.
 type Secret string
 
+// Decode implements envconfig.Decoder. From then on, no log line, error or page repeats
+// the value, see [redact.Learn].
+func (s *Secret) Decode(value string) error {
+	redact.Learn(value)
+	*s = Secret(value)
+	return nil
+}
+
 // Reveal returns the value.
 func (s Secret) Reveal() string { return string(s) }
 

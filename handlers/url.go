@@ -13,6 +13,14 @@ import (
 // and host, and [redacted] stands for each other part that it has.
 type URL string
 
+// Decode implements envconfig.Decoder. From then on, no log line, error or page repeats
+// a secret part of the URL, see [redact.LearnURL].
+func (u *URL) Decode(value string) error {
+	redact.LearnURL(value)
+	*u = URL(value)
+	return nil
+}
+
 // Reveal returns the whole URL.
 func (u URL) Reveal() string { return string(u) }
 

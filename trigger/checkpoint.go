@@ -27,9 +27,6 @@ type Checkpoint struct {
 // again.
 const EachBatch time.Duration = -1
 
-// checkpointInterval is the default of [Checkpoint].Interval.
-const checkpointInterval = 200 * time.Millisecond
-
 func (c Checkpoint) validate(p *problems) {
 	refuseNegative(p, nonNegative, field[int]{"Checkpoint.Every", c.Every})
 	switch {

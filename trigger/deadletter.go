@@ -119,7 +119,8 @@ func (f Function) DeadLetterSource() DeadLetterSource {
 }
 
 // DeadLetters is a durable store of dead letters and postponed changes, shared by hosts.
-// Package deadletter has some; triggertest.TestDeadLetters tests one of your own.
+// Package deadletter has some; triggertest.TestDeadLetters tests one of your own. The runtime
+// calls Put in deadletterwrite.go, after package internal/delivery has given a change up.
 //
 // The context of a call ends after a minute, while a function begins to work on a range after
 // a minute without an answer, and when the host stops. A call that has not returned a second

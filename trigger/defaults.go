@@ -11,6 +11,14 @@ import (
 	"halley/trigger/internal/backoff"
 )
 
+const (
+	// shortestPoll is the default of Function.FeedPollMin: a busy range is served promptly.
+	shortestPoll = 5 * time.Millisecond
+
+	// checkpointInterval is the default of [Checkpoint].Interval.
+	checkpointInterval = 200 * time.Millisecond
+)
+
 // WithDefaults returns the function with defaults in place of zero fields. An
 // idle range is polled as the host's options say unless FeedPollDelay is set.
 func (f Function) WithDefaults() Function {

@@ -175,7 +175,7 @@
 //	reading.go handling.go            the worker's side of the feed and of handler calls
 //	rangegone.go                      a physical range that has split or merged (410)
 //	balancing.go restarting.go        passes that take and give leases; an ended function begins again
-//	deliverystore.go invoke.go        dead letters of a range; a call with its deadline
+//	deadletterwrite.go invoke.go        dead letters of a range; a call with its deadline
 //	postponing.go                     changes that wait in the store until they are due
 //	deadletterlists.go                lists of dead letters, which ranges share
 //	limiter.go                        what a function may spend in a second

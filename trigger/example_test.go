@@ -27,7 +27,7 @@ type games struct {
 }
 
 func openGames() games {
-	account, err := emulator.New(nil)
+	account, err := emulator.New(&emulator.Options{PreviousImages: true})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -99,22 +99,26 @@ func (w *rangeWorker) invokeHandler(ctx context.Context, handle Handler, b Batch
 }
 
 // recoverPanic turns a panic of the handler into an error. The error is logged,
-// saved in the lease and in the dead letter, so it is returned without secrets of
-// URLs: a handler's HTTP client puts the whole URL into its errors.
+// saved in the lease and in the dead letter, so it is returned without secrets: a
+// handler's HTTP client puts the whole URL into its errors, and a server may repeat
+// the password.
 func recoverPanic(ctx context.Context, h Handler, b Batch) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: debug.Stack()}
+			err = &PanicError{Value: v, Stack: []byte(cleanStack())}
 		}
 	}()
 	return redact.Error(h(ctx, b))
 }
 
+// cleanStack returns the stack of the calling goroutine without secrets.
+func cleanStack() string { return redact.Text(string(debug.Stack())) }
+
 // guardCallback calls a user's function that has no verdict, and logs its panic.
 func guardCallback(log *slog.Logger, name string, call func()) {
 	defer func() {
 		if v := recover(); v != nil {
-			log.Error(name+" panicked", slog.String("panic", fmt.Sprint(v)), slog.String("stack", string(debug.Stack())))
+			log.Error(name+" panicked", slog.String("panic", redact.Text(fmt.Sprint(v))), slog.String("stack", cleanStack()))
 		}
 	}()
 	call()

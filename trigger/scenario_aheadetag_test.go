@@ -17,7 +17,7 @@ import (
 // inMannersWorld is a world whose account has manners. Items of the monitored container may
 // have a ttl.
 func inMannersWorld(t *testing.T, ranges int, m emulator.Manners, test func(t *testing.T, w *world)) {
-	inVersionsWorld(t, ranges, &emulator.Options{Manners: m, BulkSeed: 1}, test)
+	inVersionsWorld(t, ranges, &emulator.Options{Manners: m, BulkSeed: 1, PreviousImages: true}, test)
 }
 
 // aheadETags are ways in which the etag of a page comes to be after its last change.

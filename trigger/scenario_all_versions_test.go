@@ -21,6 +21,9 @@ import (
 // hour and allows a ttl in documents.
 func inVersionsWorld(t *testing.T, ranges int, opts *emulator.Options, test func(t *testing.T, w *world)) {
 	synctest.Test(t, func(t *testing.T) {
+		if opts == nil {
+			opts = &emulator.Options{PreviousImages: true}
+		}
 		account, err := emulator.New(opts)
 		must(t, err)
 		defer account.Close()
@@ -320,7 +323,7 @@ func TestDocumentsRefuseDeletes(t *testing.T) {
 func TestDeadLetteredDeletesReplay(t *testing.T) {
 	for _, withoutPrevious := range []bool{false, true} {
 		t.Run(fmt.Sprint("without previous images ", withoutPrevious), func(t *testing.T) {
-			inVersionsWorld(t, 1, &emulator.Options{WithoutPrevious: withoutPrevious}, func(t *testing.T, w *world) {
+			inVersionsWorld(t, 1, &emulator.Options{PreviousImages: !withoutPrevious}, func(t *testing.T, w *world) {
 				store, h := &memoryStore{}, &versionHistory{}
 				fail := func(_ context.Context, b Batch) error { return errPoison }
 				block := func(f *Function) { f.MaxAttempts, f.BlockKeys, f.Lanes = 1, true, 3 }

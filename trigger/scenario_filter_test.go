@@ -278,7 +278,7 @@ func TestDeletesAreJudgedByThePreviousVersion(t *testing.T) {
 		{true, "[wanted: create -→1 wanted: replace -→2 wanted: delete -→- unwanted: delete -→-]"},
 	} {
 		t.Run(fmt.Sprint("without previous images ", tt.without), func(t *testing.T) {
-			inVersionsWorld(t, 1, &emulator.Options{WithoutPrevious: tt.without}, func(t *testing.T, w *world) {
+			inVersionsWorld(t, 1, &emulator.Options{PreviousImages: !tt.without}, func(t *testing.T, w *world) {
 				h := &versionHistory{}
 				host := w.host("a", h.handler(), allVersions, onlyWanted)
 				_, err := host.Drain(t.Context())

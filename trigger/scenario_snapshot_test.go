@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"halley/trigger/cosmos"
-	"halley/trigger/emulator"
 	"halley/trigger/leases"
 )
 
@@ -118,7 +117,7 @@ func (w *world) writeVersions(prefix string, n int) {
 
 // inSnapshotWorld has documents from before, of which some were rewritten and some deleted.
 func inSnapshotWorld(t *testing.T, ranges int, test func(t *testing.T, w *world, s *snapshotTable)) {
-	inVersionsWorld(t, ranges, &emulator.Options{}, func(t *testing.T, w *world) {
+	inVersionsWorld(t, ranges, nil, func(t *testing.T, w *world) {
 		w.writeVersions("doc", 100)
 		w.writeVersions("doc", 30)
 		for i := range 10 {
@@ -318,13 +317,19 @@ func TestSeekBeginsSnapshotAgainOrLeavesIt(t *testing.T) {
 		}
 		plan, err = control.PlanSeek(t.Context(), FromSnapshot())
 		w.apply(control, plan, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		s.onBatch = func(context.Context, bool) { cancel() } // in the middle of the third snapshot
+		must(t, w.host("a", s.handler(), fromSnapshot).Run(ctx))
+		s.onBatch = nil
+		_, before, _ := s.counts()
+		w.writeVersions("doc", 5) // after the snapshot's position and before the seek's
 		plan, err = control.PlanSeek(t.Context(), FromNow())
 		w.apply(control, plan, err)
 		w.writeVersions("doc", 3)
 		_, err = h.Drain(t.Context())
 		must(t, err)
-		if _, deliveries, events := s.counts(); deliveries != 180 || events != 3 {
-			t.Errorf("%d deliveries by snapshots and %d by all versions, want 180 and 3", deliveries, events)
+		if _, deliveries, events := s.counts(); before == 180 || deliveries != before || events != 3 {
+			t.Errorf("%d deliveries by snapshots, %d before the seek, and %d by all versions, want more than 180, the same, and 3", deliveries, before, events)
 		}
 	})
 }

@@ -15,9 +15,6 @@ import (
 // pause of the garbage collector or one slow request costs the lease.
 const shortestLeaseInterval = 100 * time.Millisecond
 
-// shortestPoll is the default of Function.FeedPollMin: a busy range is served promptly.
-const shortestPoll = 5 * time.Millisecond
-
 // Problem is a field of a [Function] or of [Options] that cannot work.
 type Problem struct {
 	Field  string // its Go name; a dot leads into a nested struct, as in "Checkpoint.Every"

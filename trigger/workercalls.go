@@ -8,7 +8,7 @@ import (
 )
 
 // The delivery of a range asks its worker for everything outside of it. The longer methods
-// are in handling.go, limiter.go, region.go, deliverystore.go and worker.go.
+// are in handling.go, limiter.go, region.go, deadletterwrite.go and worker.go.
 var _ delivery.Calls = (*rangeWorker)(nil)
 
 // ConfirmOwnership returns after a write of the lease that started after the call has

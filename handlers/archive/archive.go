@@ -45,12 +45,14 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"golang.org/x/sync/errgroup"
 
 	"halley/handlers"
 	"halley/trigger"
+	"halley/trigger/cosmos"
 	"halley/trigger/redact"
 )
 
@@ -115,18 +117,19 @@ func (s Settings) store() (Store, error) {
 	if s.Directory != "" {
 		return Directory(s.Directory), nil
 	}
+	options := container.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: cosmos.LimitErrors(nil)}}
 	if s.AccountURL != "" {
 		identity, err := azidentity.NewDefaultAzureCredential(nil)
 		if err != nil {
 			return nil, fmt.Errorf("ACCOUNT_URL: %w", err)
 		}
-		c, err := container.NewClient(strings.TrimSuffix(s.AccountURL, "/")+"/"+s.BlobContainer, identity, nil)
+		c, err := container.NewClient(strings.TrimSuffix(s.AccountURL, "/")+"/"+s.BlobContainer, identity, &options)
 		if err != nil {
 			return nil, fmt.Errorf("ACCOUNT_URL: %w", redact.Error(err))
 		}
 		return NewBlobs(c), nil
 	}
-	c, err := container.NewClientFromConnectionString(s.ConnectionString.Reveal(), s.BlobContainer, nil)
+	c, err := container.NewClientFromConnectionString(s.ConnectionString.Reveal(), s.BlobContainer, &options)
 	if err != nil {
 		// The error may hold a part of the key.
 		return nil, errors.New("CONNECTION_STRING is not a connection string of a storage account; copy it from the account's access keys")

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -389,4 +391,52 @@ func unzip(t testing.TB, body []byte) string {
 		t.Fatal(err)
 	}
 	return text.String()
+}
+
+// A blob that no call can have written is not read into memory as a whole.
+func TestTooLargeBlobIsRefused(t *testing.T) {
+	sent := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusOK)
+		for chunk := make([]byte, 1<<20); sent < 64<<20; sent += len(chunk) {
+			if _, err := w.Write(chunk); err != nil {
+				return
+			}
+		}
+	}))
+	defer server.Close()
+	client, err := container.NewClientWithNoCredential(server.URL+"/archive", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blobs := NewBlobs(client)
+	blobs.maxBlob = 1 << 20
+	_, err = blobs.Read(t.Context(), "x")
+	server.Close()
+	if err == nil || !strings.Contains(err.Error(), "more than 1048576 bytes") || sent >= 64<<20 {
+		t.Errorf("%v after %d MB", err, sent>>20)
+	}
+}
+
+// A storage account that answers an error without an end takes no memory of a host.
+func TestErrorsOfTheAccountAreReadInPart(t *testing.T) {
+	sent := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		for chunk := make([]byte, 1<<20); sent < 128<<20; sent += len(chunk) {
+			if _, err := w.Write(chunk); err != nil {
+				return
+			}
+		}
+	}))
+	defer server.Close()
+	store, err := Settings{ConnectionString: handlers.Secret("AccountName=vault;AccountKey=c2VjcmV0;BlobEndpoint=" + server.URL + "/"), BlobContainer: "archive"}.store()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = store.Read(t.Context(), "x")
+	server.Close()
+	if err == nil || sent > 64<<20 {
+		t.Errorf("%v after %d MB", err, sent>>20)
+	}
 }

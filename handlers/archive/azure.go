@@ -23,10 +23,15 @@ import (
 // Storage Blob Data Contributor. The container is created if it does not exist.
 type Blobs struct {
 	container *container.Client
+	maxBlob   int64 // size of the largest blob that is read
 }
 
 // NewBlobs returns a store in a blob container. It does no I/O.
-func NewBlobs(c *container.Client) *Blobs { return &Blobs{c} }
+func NewBlobs(c *container.Client) *Blobs { return &Blobs{c, maxBlob} }
+
+// maxBlob is 256 MB. A call of the handler writes less: its batch, compressed, which was in
+// memory as a whole.
+const maxBlob = 256 << 20
 
 // Create puts the blob in one request (Put Blob), which publishes it as a whole, under
 // the condition that none of its name exists.
@@ -83,9 +88,12 @@ func (b *Blobs) Read(ctx context.Context, name string) ([]byte, error) {
 		return nil, redact.Error(fmt.Errorf("read blob %s: %w", name, err))
 	}
 	body := answer.NewRetryReader(ctx, nil)
-	content, err := io.ReadAll(body)
+	content, err := io.ReadAll(io.LimitReader(body, b.maxBlob+1))
 	if err := errors.Join(err, body.Close()); err != nil {
 		return nil, redact.Error(fmt.Errorf("read blob %s: %w", name, err))
+	}
+	if int64(len(content)) > b.maxBlob {
+		return nil, fmt.Errorf("read blob %s: it has more than %d bytes, so that no call of the handler has written it", name, b.maxBlob)
 	}
 	return content, nil
 }

@@ -51,13 +51,13 @@ var letterQueries = []mutant{
 		{"trigger/deadletter.go", "case d.Kind != RecordDead && d.Kind != RecordPostponed:", "case d.Kind == \"\":"},
 	}},
 	{"dead-letters-without-version", "a record has the version of its form", []edit{
-		{"trigger/deliverystore.go", "Version: DeadLetterVersion, Kind: RecordDead, ID: w.deadLetterID(c, key),", "Kind: RecordDead, ID: w.deadLetterID(c, key),"},
+		{"trigger/deadletterwrite.go", "Version: DeadLetterVersion, Kind: RecordDead, ID: w.deadLetterID(c, key),", "Kind: RecordDead, ID: w.deadLetterID(c, key),"},
 	}},
 	{"postponed-told-as-dead", "a postponed change is not a dead letter", []edit{
-		{"trigger/deliverystore.go", "d.Kind, d.ID = RecordPostponed, postponedID", "d.Kind, d.ID = RecordDead, postponedID"},
+		{"trigger/deadletterwrite.go", "d.Kind, d.ID = RecordPostponed, postponedID", "d.Kind, d.ID = RecordDead, postponedID"},
 	}},
 	{"dead-told-as-postponed", "a dead letter is not a postponed change", []edit{
-		{"trigger/deliverystore.go", "Version: DeadLetterVersion, Kind: RecordDead, ID: w", "Version: DeadLetterVersion, Kind: RecordPostponed, ID: w"},
+		{"trigger/deadletterwrite.go", "Version: DeadLetterVersion, Kind: RecordDead, ID: w", "Version: DeadLetterVersion, Kind: RecordPostponed, ID: w"},
 	}},
 	{"replay-of-any-record", "a replay selects by what it was asked", []edit{
 		{"trigger/replay.go", "q := r.options.Select", "var q DeadLetterQuery"},

@@ -13,6 +13,6 @@ var policies = []mutant{
 		{"trigger/runner.go", "r.feedSource.MaxItems, r.feedSource.MostItems = r.function.pageSizes()", "_, r.feedSource.MostItems = r.function.pageSizes()"},
 	}},
 	{"missing-store-fails", "a range whose function has no dead letter store says so", []edit{
-		{"trigger/deliverystore.go", "if w.function.DeadLetters == nil {", "if w == nil {"},
+		{"trigger/deadletterwrite.go", "if w.function.DeadLetters == nil {", "if w == nil {"},
 	}},
 }

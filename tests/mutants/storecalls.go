@@ -4,10 +4,10 @@ package main
 // range remembers of its letters.
 var storeCalls = []mutant{
 	{"store-panic-ends-process", "a panic of the dead letter store is a failed request", []edit{
-		{"trigger/deliverystore.go", "if v := recover(); v != nil {\n\t\t\terr = errors.New(redact", "if v := any(nil); v != nil {\n\t\t\terr = errors.New(redact"},
+		{"trigger/deadletterwrite.go", "if v := recover(); v != nil {\n\t\t\terr = errors.New(redact", "if v := any(nil); v != nil {\n\t\t\terr = errors.New(redact"},
 	}},
 	{"store-goexit-is-success", "a call of the store that ends its goroutine has stored nothing", []edit{
-		{"trigger/deliverystore.go", "callErr := errStoreGoexit", "var callErr error"},
+		{"trigger/deadletterwrite.go", "callErr := errStoreGoexit", "var callErr error"},
 	}},
 	{"covered-letter-loaded", "a change that a request covers while its key is loaded is not delivered again", []edit{
 		{"trigger/internal/delivery/postponed.go", "s.letters.deleted[stored.LetterID] ||", "func() bool { uncovered = k.uncovered.letterIDs(); return s.letters.deleted[stored.LetterID] }() ||"},

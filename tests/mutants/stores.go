@@ -32,10 +32,10 @@ var stores = []mutant{
 		{"trigger/postponing.go", "|| former+1 != epoch", ""},
 	}},
 	{"store-stops-its-lane", "a call of the store that ignores its context does not stop its lane", []edit{
-		{"trigger/deliverystore.go", "case <-late.C:\n\t}\n\tn :=", "}\n\tn :="},
+		{"trigger/deadletterwrite.go", "case <-late.C:\n\t}\n\tn :=", "}\n\tn :="},
 	}},
 	{"store-calls-pile-up", "only a few calls of a store are left behind", []edit{
-		{"trigger/deliverystore.go", "if stuck.Load() >= maxStuckStoreCalls {", "if stuck.Load() < 0 {"},
+		{"trigger/deadletterwrite.go", "if stuck.Load() >= maxStuckStoreCalls {", "if stuck.Load() < 0 {"},
 	}},
 	{"silent-list-has-no-end", "a list of the store that does not answer is made again", []edit{
 		{"trigger/deadletterlists.go", "func() { cancel(errSilentStore) }", "func() { _ = errSilentStore }"},

@@ -215,7 +215,7 @@ var surfaceCalls = []mutant{
 		{"trigger/deadletter.go", "func (dropStore) Put(context.Context, DeadLetter) error    { return nil }", "func (dropStore) Put(context.Context, DeadLetter) error    { return ErrDamaged }"},
 	}},
 	{"other-keys-not-blocked", "the store is asked whether it holds a dead letter of the key", []edit{
-		{"trigger/deliverystore.go", "*answer, err = s.store.Holds(ctx, s.source, key)", ""},
+		{"trigger/deadletterwrite.go", "*answer, err = s.store.Holds(ctx, s.source, key)", ""},
 	}},
 	{"letters-not-listed", "a new owner lists the dead letters of its source", []edit{
 		{"trigger/deadletterlists.go", "list(RecordDead, func", "list(RecordPostponed, func"},

@@ -13,10 +13,10 @@ var surfaceReports = []mutant{
 		{"trigger/handling.go", "event.Kind = EventDeliveryFailed", "event.Kind = EventDelivered"},
 	}},
 	{"dead-letter-not-told", "an event tells of each dead letter", []edit{
-		{"trigger/deliverystore.go", "w.emitEvent(Event{\n\t\tKind: EventDeadLettered,", "_ = (Event{\n\t\tKind: EventDeadLettered,"},
+		{"trigger/deadletterwrite.go", "w.emitEvent(Event{\n\t\tKind: EventDeadLettered,", "_ = (Event{\n\t\tKind: EventDeadLettered,"},
 	}},
 	{"postponed-not-told", "an event tells of each postponed change", []edit{
-		{"trigger/deliverystore.go", "w.emitEvent(Event{\n\t\tKind: EventPostponed,", "_ = (Event{\n\t\tKind: EventPostponed,"},
+		{"trigger/deadletterwrite.go", "w.emitEvent(Event{\n\t\tKind: EventPostponed,", "_ = (Event{\n\t\tKind: EventPostponed,"},
 	}},
 	{"filtered-not-told", "an event tells of filtered changes", []edit{
 		{"trigger/handling.go", "w.emitEvent(Event{Kind: EventFiltered,", "_ = (Event{Kind: EventFiltered,"},

@@ -57,7 +57,7 @@ var surfaceSettings = []mutant{
 		{"trigger/defaults.go", "f.MaxAttempts = cmp.Or(f.MaxAttempts, 10)", "f.MaxAttempts = cmp.Or(min(f.MaxAttempts, 0), 10)"},
 	}},
 	{"dead-letters-ignored", "Function.DeadLetters has its effect", []edit{
-		{"trigger/deliverystore.go", "if w.function.DeadLetters == nil {", `if w.function.DeadLetters == nil || w.function.Name != "" {`},
+		{"trigger/deadletterwrite.go", "if w.function.DeadLetters == nil {", `if w.function.DeadLetters == nil || w.function.Name != "" {`},
 	}},
 	{"block-keys-ignored", "Function.BlockKeys has its effect", []edit{
 		{"trigger/internal/delivery/delivery.go", "c.BlockKeys = c.BlockKeys && store != nil", "c.BlockKeys = false"},

@@ -76,7 +76,7 @@ type world struct {
 }
 
 func newWorld(t testing.TB, s *swarm, log *slog.Logger) *world {
-	account, err := emulator.New(&emulator.Options{Splitting: s.splitting, BulkSeed: s.seed + 1, Manners: s.manners})
+	account, err := emulator.New(&emulator.Options{Splitting: s.splitting, BulkSeed: s.seed + 1, Manners: s.manners, PreviousImages: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,7 +78,7 @@ func queryFindings(f *bicepFile, properties map[string]any, query string) (found
 	switch {
 	case message == nil:
 		found = append(found, "the query selects no line of the log")
-	case !sourceHas(`\.(Info|Error)\("`+regexp.QuoteMeta(message[1])+`"`, "function/app/internal/hosting/metricslog.go", "trigger/deadlettering.go"):
+	case !sourceHas(`\.(Info|Error)\("`+regexp.QuoteMeta(message[1])+`"`, "function/app/internal/hosting/metricslog.go", "trigger/deadletterwrite.go"):
 		found = append(found, fmt.Sprintf("no line of the log has the message %q", message[1]))
 	}
 	metrics := metricName.FindAllStringSubmatch(query, -1)

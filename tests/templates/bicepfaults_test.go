@@ -95,6 +95,8 @@ func TestContainerAppFaultsAreFound(t *testing.T) {
 	const file = "infra/containerapp.bicep"
 	finds(t, "container", checkBicep, []fault{
 		{file, "terminationGracePeriodSeconds: 40", "terminationGracePeriodSeconds: 30", "terminationGracePeriodSeconds is 30, want at least 40"},
+		{file, "    value: ':9464'", "    value: ':9465'", `probe 0 is not one of Liveness on ":9465"`},
+		{file, "path: '/readyz'", "path: '/ready'", `path is "/ready"`},
 		{file, "        rules: scaleRules\n", "        rules: [\n          {\n            name: 'lag'\n            custom: {\n              type: 'azure-cosmosdb'\n            }\n          }\n        ]\n", `type is "azure-cosmosdb", want one of`},
 		{file, "        minReplicas: empty(scaleRules) ? replicas : 0\n        maxReplicas: replicas\n        rules: scaleRules\n", "        minReplicas: 0\n        maxReplicas: replicas\n", "no rule starts the first replica"},
 		{file, "    value: '20s'", "    vaule: '20s'", "env[7] has vaule"},

@@ -262,13 +262,22 @@ func containerAppFindings(properties map[string]any) (found []string) {
 	if err := json.Unmarshal(encoded, &env); err != nil {
 		return []string{err.Error()}
 	}
-	grace := "10s"
+	grace, address := "10s", ""
 	for _, e := range env {
 		if !appSettingName.MatchString(e.Name) {
 			found = append(found, e.Name+" is not a known setting")
 		}
 		if e.Name == "HALLEY_STOP_GRACE" {
 			grace, _ = e.Value.(string)
+		}
+		if e.Name == "HALLEY_METRICS_ADDRESS" {
+			address, _ = e.Value.(string)
+		}
+	}
+	for i, want := range []string{"Liveness", "Readiness"} {
+		probe := at(properties, "template", "containers", 0, "probes", i)
+		if at(probe, "type") != want || fmt.Sprintf(":%v", at(probe, "httpGet", "port")) != address {
+			found = append(found, fmt.Sprintf("probe %d is not one of %s on %q", i, want, address))
 		}
 	}
 	scale := at(properties, "template", "scale")

@@ -80,7 +80,7 @@ func containerJobFindings(f *bicepFile, d declaration, properties map[string]any
 	found = append(found, unequal("configuration:", map[string]any{"registries": at(properties, "configuration", "registries")},
 		at(app, "properties", "configuration"), "activeRevisionsMode")...)
 	container := at(properties, "template", "containers", 0)
-	found = append(found, unequal("container:", container, at(app, "properties", "template", "containers", 0), "name", "command")...)
+	found = append(found, unequal("container:", container, at(app, "properties", "template", "containers", 0), "name", "command", "probes")...)
 	return append(found, initCommandFindings(container, name)...)
 }
 
@@ -136,7 +136,7 @@ func TestInitJobFaultsAreFound(t *testing.T) {
 		{initFile, "      serviceAccountName: shop\n", "", "pod: serviceAccountName of the job is null"},
 		{initFile, `azure.workload.identity/use: "true"`, `azure.workload.identity/use: "false"`, "workload identity of the Job"},
 		{initFile, "      labels:\n", "      labels:\n        app: shop\n", "the Deployment selects the pod of the Job"},
-		{initFile, "azurecr.io/shop:latest", "azurecr.io/shop:1", "container: image of the job"},
+		{initFile, "azurecr.io/shop:1", "azurecr.io/shop:2", "container: image of the job"},
 		{initFile, "runAsNonRoot: true", "runAsNonRoot: false", "pod: securityContext of the job"},
 		{initFile, "readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false", "container: securityContext of the job"},
 		{initFile, "memory: 512Mi", "memory: 16Mi", "container: resources of the job"},

@@ -57,7 +57,7 @@ func kubernetesSchemas(t *testing.T) (dir string) {
 		t.Fatal(err)
 	}
 	defer archive.Close()
-	for _, name := range []string{"_definitions.json", "configmap-v1.json", "deployment-apps-v1.json", "job-batch-v1.json", "serviceaccount-v1.json"} {
+	for _, name := range []string{"_definitions.json", "configmap-v1.json", "deployment-apps-v1.json", "job-batch-v1.json", "poddisruptionbudget-policy-v1.json", "serviceaccount-v1.json"} {
 		file, err := archive.Open(path.Join("kubernetes_validate/kubernetes-json-schema", kubernetes, name))
 		if err != nil {
 			t.Fatal(err)
@@ -172,6 +172,10 @@ func manifestFindings(t *testing.T, app string) (found []string) {
 	labels := at(deployment, "spec", "template", "metadata", "labels")
 	same("service account", at(pod, "serviceAccountName"), at(resources["ServiceAccount"], "metadata", "name"))
 	same("selector", at(deployment, "spec", "selector", "matchLabels", "app"), at(labels, "app"))
+	same("disruption budget", at(resources["PodDisruptionBudget"], "spec", "selector", "matchLabels", "app"), at(labels, "app"))
+	if image, _ := at(pod, "containers", 0, "image").(string); strings.HasSuffix(image, ":latest") || path.Base(image) == strings.Split(path.Base(image), ":")[0] {
+		found = append(found, "the image "+image+" names no version")
+	}
 	same("workload identity", at(labels, "azure.workload.identity/use"), "true")
 	same("scaled deployment", at(scaled, "spec", "scaleTargetRef", "name"), name)
 	same("authentication", at(scaled, "spec", "triggers", 0, "authenticationRef", "name"), at(resources["TriggerAuthentication"], "metadata", "name"))
@@ -239,6 +243,10 @@ func TestManifestFaultsAreFound(t *testing.T) {
 		{kedaFile, "processorName: orders", "processorName: shop", `processorName: "shop" is not "orders"`},
 		{kedaFile, "  scaleTargetRef:\n    name: shop", "  scaleTargetRef:\n    name: app", "scaled deployment"},
 		{kedaFile, "      authenticationRef:\n        name: shop", "      authenticationRef:\n        name: app", "authentication"},
+		{appFile, "azurecr.io/shop:1", "azurecr.io/shop:latest", "names no version"},
+		{appFile, "azurecr.io/shop:1", "azurecr.io/shop", "names no version"},
+		{appFile, "  maxUnavailable: 1\n  selector:\n    matchLabels:\n      app: shop", "  maxUnavailable: 1\n  selector:\n    matchLabels:\n      app: app", "disruption budget"},
+		{appFile, "  maxUnavailable: 1", "  maxUnavailables: 1", "'maxUnavailables' not allowed"},
 		{appFile, "serviceAccountName: shop", "serviceAccountName: app", "service account"},
 		{appFile, `azure.workload.identity/use: "true"`, `azure.workload.identity/use: "yes"`, "workload identity"},
 		{appFile, "terminationGracePeriodSeconds: 40", "terminationGracePeriodSeconds: 30", "terminationGracePeriodSeconds is 30"},

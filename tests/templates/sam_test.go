@@ -82,7 +82,7 @@ func TestSAMFaultsAreFound(t *testing.T) {
 		{file, "Transform: AWS::Serverless-2016-10-31\n", "", "E3038"},
 		{file, "      MemorySize: 512", "      MemorySizes: 512", "MemorySizes"},
 		{file, "      MemorySize: 512", "      MemorySize: 64", "E3034"},
-		{file, "    Value: !Ref App", "    Values: !Ref App", "E6"},
+		{file, "of the function\n    Value: !Ref App", "of the function\n    Values: !Ref App", "E6"},
 
 		// The project's.
 		{file, "- arm64", "- arm46", `Architectures[0] is "arm46"`},
@@ -95,6 +95,9 @@ func TestSAMFaultsAreFound(t *testing.T) {
 		{file, "          HALLEY_START_FROM:", "          HALEY_START_FROM:", "HALEY_START_FROM is not a known setting"},
 		{file, "!Ref DatabaseName", "!Ref Databases", "Databases is not declared"},
 		{file, "${ConnectionSecret}", "${Secret}", "Secret is not declared"},
+		{file, "LogGroup: !Ref Logs", "LogGroup: !Ref Log", "Log is not declared"},
+		{file, "MetricName: Errors", "MetricsName: Errors", "MetricsName"},
+		{file, "RetentionInDays: 30", "RetentionInDays: 31", "E3030"},
 		{file, "Handler: bootstrap", "Handler: main", `Handler is "main"`},
 	})
 }

@@ -100,6 +100,7 @@ func (c *Client) newPipeline(base *url.URL, cred Credential, opts *ClientOptions
 		client := newHTTPClient(o.Retry.TryTimeout)
 		o.Transport, c.idle = client, client.CloseIdleConnections
 	}
+	o.Transport = LimitErrors(o.Transport)
 	o.PerCallPolicies = append(slices.Clone(o.PerCallPolicies), newRetryPolicy(c, o.Retry, cred.token != nil))
 	o.Retry = policy.RetryOptions{MaxRetries: -1}
 	return runtime.NewPipeline(module, version, runtime.PipelineOptions{

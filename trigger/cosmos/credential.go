@@ -27,6 +27,7 @@ type Credential struct {
 // KeyCredential returns a credential from a primary or secondary key of the
 // account, in base64 as the portal shows it. Errors never contain the key.
 func KeyCredential(key string) (Credential, error) {
+	redact.Learn(key)
 	secret, err := base64.StdEncoding.DecodeString(strings.TrimSpace(key))
 	if err != nil || len(secret) == 0 {
 		return Credential{}, fmt.Errorf("account key of %d characters is not base64: copy the whole key, to the last '='", len(key))

@@ -11,6 +11,8 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+
+	"halley/trigger/redact"
 )
 
 func TestKeyCredential(t *testing.T) {
@@ -27,6 +29,9 @@ func TestKeyCredential(t *testing.T) {
 	}
 	if _, err := KeyCredential(" " + key + "\n"); err != nil {
 		t.Errorf("white space around the key: %v", err)
+	}
+	if text := redact.Text("the server got " + key); text != "the server got "+redact.Mark {
+		t.Errorf("an answer that repeats the key is printed as %s", text)
 	}
 }
 

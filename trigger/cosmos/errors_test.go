@@ -182,3 +182,30 @@ func TestErrorsDoNotShowSecretsOfURLs(t *testing.T) {
 		client.CloseIdleConnections()
 	}
 }
+
+// endless is a body without an end, which counts what is read of it.
+type endless struct{ read int }
+
+func (e *endless) Read(p []byte) (int, error) {
+	if e.read > 64<<20 {
+		return 0, errors.New("more than 64 MB were read")
+	}
+	e.read += len(p)
+	return len(p), nil
+}
+
+func (*endless) Close() error { return nil }
+
+// A proxy that answers an error without an end takes neither the memory nor the time of a host.
+func TestBodiesOfErrorsAreReadInPart(t *testing.T) {
+	body := &endless{}
+	s := newService(t, func() *http.Response {
+		answer := reply(http.StatusForbidden, "")
+		answer.Body, answer.ContentLength = body, -1
+		return answer
+	})
+	_, err := s.container().Read(t.Context(), "id", onePK)
+	if !isStatus(err, http.StatusForbidden) || body.read > 2*maxErrorBody {
+		t.Errorf("%v after %d bytes", err, body.read)
+	}
+}

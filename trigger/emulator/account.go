@@ -42,10 +42,11 @@ type Options struct {
 	Hosts []string
 	// Log is told when Data cannot be written, and when it can again; nil = nothing is.
 	Log *slog.Logger
-	// WithoutPrevious leaves the image before a change out of the feed of all
-	// versions, as the service does for some accounts and operations: clients
-	// must not depend on it. If false, every replace, delete and expiry has it.
-	WithoutPrevious bool
+	// PreviousImages gives every replace, delete and expiry in the feed of all versions
+	// the image before it, as the service can be set to do for an account. If false, the
+	// previousImageRetentionPolicy of a container decides, and without one there are none:
+	// clients must not depend on them.
+	PreviousImages bool
 	// BulkSeed seeds the dice that give the operations of a bulk request one LSN or
 	// several: clients must not depend on either. A seed gives the same LSNs to the
 	// same requests; 0 = one LSN for each request, as in the recorded answers.

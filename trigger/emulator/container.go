@@ -37,6 +37,7 @@ type container struct {
 	NextRange      int             `json:"nextRange"`
 	ttl            int64           // seconds; 0 = items do not expire, -1 = only those with a ttl
 	retention      time.Duration   // of all versions; 0 = they are not kept
+	previous       previousImages  // of the versions that the feed shows
 	query          sql.Container   // the part of the definition that queries depend on
 	logging        bool            // versions are kept now
 	logged         uint64          // versions so far
@@ -239,7 +240,7 @@ func (o *container) identify() {
 
 // define takes over a new definition.
 func (o *container) define(d containerDefinition) {
-	o.Definition, o.ttl, o.query = d.raw, d.ttl, d.query
+	o.Definition, o.ttl, o.previous, o.query = d.raw, d.ttl, d.previous, d.query
 	o.Modified = o.platform.now().Unix()
 	o.ETag = o.newETag()
 }

@@ -16,6 +16,7 @@ type containerDefinition struct {
 	uniqueKeys []uniqueKey
 	ttl        int64
 	retention  time.Duration
+	previous   previousImages
 	query      sql.Container
 	raw        json.RawMessage
 }
@@ -63,6 +64,9 @@ func parseContainer(body []byte) (containerDefinition, error) {
 		return d, err
 	}
 	if d.retention, err = parseRetention(properties["changeFeedPolicy"]); err != nil {
+		return d, err
+	}
+	if d.previous, err = parsePreviousImages(properties["previousImageRetentionPolicy"]); err != nil {
 		return d, err
 	}
 	if d.uniqueKeys, err = parseUniqueKeys(properties["uniqueKeyPolicy"]); err != nil {

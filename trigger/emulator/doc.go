@@ -47,8 +47,9 @@
 //
 // A container logs every version of its items if it has a changeFeedPolicy
 // {"retentionDuration": minutes}. When an item expires, the log has the deletion
-// at the second of the expiry, even if no request has touched the item since. The
-// feed begins now or at an etag. Like the service it answers 400 if a client asks
+// at the second of the expiry, even if no request has touched the item since. Versions
+// have the image before them if a previousImageRetentionPolicy asks for it, or
+// [Options].PreviousImages. The feed begins now or at an etag. Like the service it answers 400 if a client asks
 // for the beginning or a start time, if the container keeps no versions, if its
 // ranges were ever merged, or if versions after the etag are past the retention.
 // If a range is idle, its etags stay valid, however old. The log is dropped when

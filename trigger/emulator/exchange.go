@@ -34,6 +34,7 @@ type call struct {
 	header  http.Header // names in canonical form
 	target  target
 	body    []byte
+	began   time.Time // when the account received the request
 	now     time.Time
 	ticket  uint64 // the answer waits until the store has written this ticket
 	ended   error  // not nil if the operation stopped because ctx ended
@@ -142,7 +143,7 @@ func (a *Account) exchange(req *http.Request) (*response, *Fault, error) {
 	if strings.HasPrefix(req.URL.Path, managementPath) {
 		return a.manage(req), nil, nil
 	}
-	c := &call{catalog: a.catalog, endpoint: a.advertised(req), ctx: req.Context(), request: req, method: req.Method, header: canonicalHeader(req.Header)}
+	c := &call{catalog: a.catalog, endpoint: a.advertised(req), ctx: req.Context(), request: req, method: req.Method, header: canonicalHeader(req.Header), began: time.Now()}
 	reserved := c.bodyLimit()
 	if err := a.bodies.Acquire(c.ctx, reserved); err != nil {
 		return nil, nil, err
@@ -270,6 +271,8 @@ func (c *call) complete(r *response) *response {
 	r.set("x-ms-schemaversion", "1.21")
 	r.set("x-ms-serviceversion", "version=2.14.0.0")
 	r.set("x-ms-number-of-read-regions", "0")
+	// The SDK for Rust reads it as a number with a fraction.
+	r.set("x-ms-request-duration-ms", strconv.FormatFloat(time.Since(c.began).Seconds()*1000, 'f', 3, 64))
 	return r
 }
 

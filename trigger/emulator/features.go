@@ -32,10 +32,11 @@ var containerFeatures = []feature{
 	{"defaultTtl", done, ""},
 	{"uniqueKeyPolicy", done, ""},
 	{"changeFeedPolicy", done, ""},
+	{"previousImageRetentionPolicy", documented, "the mode of allVersionsAndDeletes; images are whole"},
 	{"computedProperties", done, ""},
 	{"geospatialConfig", documented, "distances on the globe are those of the WGS 84 ellipsoid"},
 	{"vectorEmbeddingPolicy", done, "VectorDistance compares with every item"},
-	{"indexingPolicy", done, "queries need no index; ORDER BY keeps items without the property if its path is included by name"},
+	{"indexingPolicy", done, "queries need no index and find every item, also if automatic is false; ORDER BY keeps items without the property if its path is included by name"},
 	{"conflictResolutionPolicy", kept, "one region has no conflicts"},
 	{"fullTextPolicy", kept, "queries that search are refused"},
 	{"analyticalStorageTtl", refused, "there is no analytical store; leave it out, or send 0"},
@@ -49,10 +50,10 @@ var containerFeatures = []feature{
 var headerFeatures = []feature{
 	{"x-ms-documentdb-pre-trigger-include", refused, "there are no triggers"},
 	{"x-ms-documentdb-post-trigger-include", refused, "there are no triggers"},
-	{"x-ms-indexing-directive", refused, "only Exclude: queries find every item"},
 	{"x-ms-offer-type", refused, "send x-ms-offer-throughput"},
 	{"x-ms-cosmos-is-client-encrypted", refused, "there are no client encryption keys"},
 	{"x-ms-consistency-level", done, "Session and weaker levels; every read is strong"},
+	{"x-ms-indexing-directive", kept, "queries find every item"},
 	{"x-ms-cosmos-priority-level", kept, "no request waits for another"},
 	{"x-ms-cosmos-throughput-bucket", kept, "the budget is not divided"},
 }
@@ -147,11 +148,8 @@ func (c *call) checkHeaders() error {
 		if len(c.header[name]) == 0 {
 			continue
 		}
-		switch value := c.header.Get(name); {
-		case value == "":
-			continue
-		case f.name == "x-ms-indexing-directive" && !strings.EqualFold(value, "Exclude"),
-			f.name == "x-ms-cosmos-is-client-encrypted" && !strings.EqualFold(value, "true"):
+		value := c.header.Get(name)
+		if value == "" || f.name == "x-ms-cosmos-is-client-encrypted" && !strings.EqualFold(value, "true") {
 			continue
 		}
 		return unsupported("The header "+f.name, f.note)

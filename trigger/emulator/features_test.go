@@ -90,13 +90,14 @@ func containerExample(f feature) example {
 	values := map[string]string{
 		"id": `"new"`, "partitionKey": `{"paths":["/a","/b"],"kind":"MultiHash","version":2}`, "defaultTtl": `60`,
 		"uniqueKeyPolicy": `{"uniqueKeys":[{"paths":["/a"]}]}`, "changeFeedPolicy": `{"retentionDuration":10}`,
-		"computedProperties":       `[{"name":"p","query":"SELECT VALUE c.a FROM c"}]`,
-		"geospatialConfig":         `{"type":"Geometry"}`,
-		"vectorEmbeddingPolicy":    `{"vectorEmbeddings":[{"path":"/v","dataType":"float32","distanceFunction":"cosine","dimensions":3}]}`,
-		"indexingPolicy":           `{"indexingMode":"consistent","includedPaths":[{"path":"/*"}],"excludedPaths":[]}`,
-		"conflictResolutionPolicy": `{"mode":"LastWriterWins","conflictResolutionPath":"/n"}`,
-		"fullTextPolicy":           `{"defaultLanguage":"en-US","fullTextPaths":[{"path":"/t","language":"en-US"}]}`,
-		"analyticalStorageTtl":     `-1`,
+		"previousImageRetentionPolicy": `{"supportedFeatures":{"allVersionsAndDeletes":{"mode":3}}}`,
+		"computedProperties":           `[{"name":"p","query":"SELECT VALUE c.a FROM c"}]`,
+		"geospatialConfig":             `{"type":"Geometry"}`,
+		"vectorEmbeddingPolicy":        `{"vectorEmbeddings":[{"path":"/v","dataType":"float32","distanceFunction":"cosine","dimensions":3}]}`,
+		"indexingPolicy":               `{"indexingMode":"consistent","includedPaths":[{"path":"/*"}],"excludedPaths":[]}`,
+		"conflictResolutionPolicy":     `{"mode":"LastWriterWins","conflictResolutionPath":"/n"}`,
+		"fullTextPolicy":               `{"defaultLanguage":"en-US","fullTextPaths":[{"path":"/t","language":"en-US"}]}`,
+		"analyticalStorageTtl":         `-1`,
 	}
 	name, value := f.name, values[f.name]
 	if value == "" {

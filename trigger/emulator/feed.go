@@ -13,8 +13,9 @@ import (
 // Pages of a feed or query are bounded by items and by bytes, as the service
 // bounds them.
 const (
-	defaultPage = 1000
-	pageBytes   = 4 << 20
+	defaultPage   = 1000
+	pageBytes     = 4 << 20
+	entryOverhead = 256 // of an entry in a page of the feed, at most, besides its documents and key
 )
 
 // capabilityMergedStart is the bit of x-ms-cosmos-sdk-supportedcapabilities with
@@ -61,7 +62,7 @@ type entry interface {
 // feedForm is the part of a container on which the text of its changes depends.
 type feedForm struct {
 	key      epk.Definition
-	previous bool // replaces and deletes have the image before them
+	previous previousImages
 }
 
 // page is the result of one read of a feed.
@@ -69,6 +70,7 @@ type page struct {
 	entries []entry
 	lsn     int64 // the next read begins after it
 	isEmpty bool  // it has no changes, and others follow
+	form    feedForm
 }
 
 // Modes of the change feed, as A-IM names them.
@@ -100,6 +102,7 @@ func (c *call) readFeed() (*response, error) {
 			return nil, err
 		}
 		found = req.read(c.catalog.options.Manners)
+		found.form = o.feedForm()
 		return found.response(o, req.partition), nil
 	})
 	if r != nil && r.status == http.StatusOK {
@@ -239,7 +242,7 @@ func parseDate(text string) (time.Time, error) {
 }
 
 // read takes the next page from the log. When changes share an LSN, as those of one
-// transaction do, they stay in one page, even if it exceeds its limits.
+// transaction do, they stay in one page, even if they alone exceed its limits.
 //
 // The LSN of a page that reaches the end is the newest that the read has passed: it may be
 // that of an item which was deleted or has expired since (recorded answer of a hosted account,
@@ -250,8 +253,7 @@ func (req *feedRequest) read(m Manners) page {
 	}
 	found, size := page{}, 0
 	for e := range req.changes() {
-		full := len(found.entries) >= req.limit || size >= pageBytes
-		if full && e.position() != found.last() {
+		if len(found.entries) >= req.limit && e.position() != found.last() {
 			found.lsn = m.cutLSN(found.last(), e.position())
 			return found
 		}
@@ -261,8 +263,12 @@ func (req *feedRequest) read(m Manners) page {
 		if m.EmptyPages && len(found.entries) == 0 && e.position() > req.after+1 {
 			return page{lsn: e.position() - 1, isEmpty: true}
 		}
+		size += e.size() + len(e.subject().text) + entryOverhead
+		if size > pageBytes && found.cut(e.position()) {
+			found.lsn = m.cutLSN(found.last(), e.position())
+			return found
+		}
 		found.entries = append(found.entries, e)
-		size += e.size()
 	}
 	found.lsn = req.endLSN(m, len(found.entries), found.last())
 	return found
@@ -277,6 +283,19 @@ func (req *feedRequest) endLSN(m Manners, changes int, last int64) int64 {
 		return req.after
 	}
 	return max(req.after, req.partition.newest(m))
+}
+
+// cut removes the changes with an LSN from the end of the page, unless it has no others.
+func (f *page) cut(lsn int64) bool {
+	earlier := len(f.entries)
+	for earlier > 0 && f.entries[earlier-1].position() == lsn {
+		earlier--
+	}
+	if earlier == 0 {
+		return false
+	}
+	f.entries = f.entries[:earlier]
+	return true
 }
 
 // last returns the LSN of the last change of the page, 0 if it has none.
@@ -342,12 +361,11 @@ func (f page) body(o *container) []byte {
 		size += e.size() + 32
 	}
 	b := append(make([]byte, 0, size), `{"_rid":"`+o.rid+`","Documents":[`...)
-	form := o.feedForm()
 	for i, e := range f.entries {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = e.appendTo(b, form)
+		b = e.appendTo(b, f.form)
 	}
 	b = append(b, `],"_count":`...)
 	return append(strconv.AppendInt(b, int64(len(f.entries)), 10), '}')

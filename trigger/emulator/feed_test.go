@@ -234,12 +234,46 @@ func TestReadsWithSessionToken(t *testing.T) {
 	c.expect("201", "POST", items, doc("b", "k"), with(pk("k"), "x-ms-session-token", "0:-1#1000")...) // a write is not behind
 }
 
+// TestPagesAreBoundedByBytes: no page of a feed or query is larger than the 4 MB that are
+// documented, unless one transaction is, and pages have all documents together.
 func TestPagesAreBoundedByBytes(t *testing.T) {
+	const limit = 4 << 20
 	c, _ := newItems(t, 1, nil)
-	for i := range 5 {
-		c.expect("201", "POST", items, fmt.Sprintf(`{"id":"%d","pk":"k","v":%q}`, i, strings.Repeat("x", 1<<20)), pk("k")...)
+	sized := func(id string, kilobytes int) string {
+		return fmt.Sprintf(`{"id":%q,"pk":"k","n":%d,"v":%q}`, id, kilobytes, strings.Repeat("x", kilobytes<<10))
 	}
-	if got := len(c.feed("200").ids(t)); got != 4 {
-		t.Errorf("a page has %d documents of 1 MB, want 4", got)
+	for i := range 4 { // 3.6 MB
+		c.expect("201", "POST", items, sized(strconv.Itoa(i), 900), pk("k")...)
+	}
+	var operations []string
+	for i := range 2 { // 1.8 MB in one LSN: the first one alone would fit
+		operations = append(operations, `{"operationType":"Create","resourceBody":`+sized("t"+strconv.Itoa(i), 450+450*i)+`}`)
+	}
+	c.expect("200", "POST", items, "["+strings.Join(operations, ",")+"]", with(pk("k"), "x-ms-cosmos-is-batch-request", "True", "x-ms-cosmos-batch-atomic", "True")...)
+	for name, header := range map[string][]string{"feed": nil, "feed of envelopes": versionsHeader[2:]} {
+		var pages []int
+		for token := ""; ; {
+			a := c.send("GET", items, "", with(feedHeader, with(header, "If-None-Match", token)...)...)
+			if token = a.header.Get("etag"); a.status == 304 {
+				break
+			}
+			if pages = append(pages, strings.Count(a.body, `"pk":"k"`)); len(a.body) > limit {
+				t.Errorf("%s: a page has %d bytes", name, len(a.body))
+			}
+		}
+		if !slices.Equal(pages, []int{4, 2}) {
+			t.Errorf("%s: pages of %v documents", name, pages)
+		}
+	}
+	for _, text := range []string{"SELECT * FROM c", "SELECT VALUE c.v FROM c", "SELECT * FROM c ORDER BY c.n DESC", "SELECT DISTINCT c.id, c.v FROM c"} {
+		var pages []int
+		for _, page := range c.query(ask(text), pk("k")...) {
+			if pages = append(pages, len(page)); len(strings.Join(page, ",")) > limit {
+				t.Errorf("%s: a page has %d bytes", text, len(strings.Join(page, ",")))
+			}
+		}
+		if !slices.Equal(pages, []int{4, 2}) && !slices.Equal(pages, []int{5, 1}) {
+			t.Errorf("%s: pages of %v documents", text, pages)
+		}
 	}
 }

@@ -281,7 +281,7 @@ func (a *catalog) loadContainer(tx *bolt.Tx, databases map[uint32]*database, val
 	if err != nil {
 		return fmt.Errorf("read container %q: %w", o.Name, err)
 	}
-	o.keyDefinition, o.uniqueKeys, o.ttl, o.retention, o.query = definition.key, definition.uniqueKeys, definition.ttl, definition.retention, definition.query
+	o.keyDefinition, o.uniqueKeys, o.ttl, o.retention, o.previous, o.query = definition.key, definition.uniqueKeys, definition.ttl, definition.retention, definition.previous, definition.query
 	o.logging = o.retention > 0 && !o.merged()
 	if err := o.loadItems(tx); err != nil {
 		return fmt.Errorf("read container %q: %w", o.Name, err)

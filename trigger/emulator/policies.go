@@ -37,13 +37,13 @@ func (d *containerDefinition) parseIndexing(properties map[string]json.RawMessag
 	}
 	var policy struct {
 		Mode      string                  `json:"indexingMode"`
-		Automatic *bool                   `json:"automatic"`
+		Automatic bool                    `json:"automatic"` // changes nothing: queries find every item
 		Included  []struct{ Path string } `json:"includedPaths"`
 	}
 	if err := json.Unmarshal(raw, &policy); err != nil {
 		return badRequest("The indexingPolicy cannot be read: %v.", err)
 	}
-	if err := checkIndexingMode(policy.Mode, policy.Automatic == nil || *policy.Automatic); err != nil {
+	if err := checkIndexingMode(policy.Mode); err != nil {
 		return err
 	}
 	for _, p := range policy.Included {
@@ -63,15 +63,12 @@ func (d *containerDefinition) parseIndexing(properties map[string]json.RawMessag
 	return nil
 }
 
-func checkIndexingMode(name string, automatic bool) error {
-	mode := strings.ToLower(name)
-	switch {
+func checkIndexingMode(name string) error {
+	switch mode := strings.ToLower(name); {
 	case mode == "lazy":
 		return unsupported("The indexingMode lazy", "use consistent")
 	case mode != "" && mode != "consistent" && mode != "none":
 		return badRequest("The indexingMode must be consistent or none, not %q.", name)
-	case !automatic && mode != "none":
-		return unsupported("An indexingPolicy whose automatic is false", "every item is found by queries: use true")
 	}
 	return nil
 }

@@ -16,7 +16,6 @@ func TestPoliciesAreChecked(t *testing.T) {
 		`"computedProperties":[` + strings.TrimSuffix(strings.Repeat(`{},`, 21), ",") + `]`:                                            "at most 20",
 		`"indexingPolicy":{"indexingMode":"lazy"}`:                                                                                     "lazy",
 		`"indexingPolicy":{"indexingMode":"eager"}`:                                                                                    "eager",
-		`"indexingPolicy":{"automatic":false}`:                                                                                         "automatic",
 		`"indexingPolicy":{"includedPaths":[{"path":"a/?"}]}`:                                                                          "includedPaths",
 		`"indexingPolicy":{"vectorIndexes":[{"path":"/v","type":"flat"}]}`:                                                             "vectorEmbeddingPolicy",
 		`"vectorEmbeddingPolicy":{"vectorEmbeddings":[{"path":"/v","dataType":"float64","distanceFunction":"cosine","dimensions":3}]}`: "dataType",
@@ -45,6 +44,10 @@ func TestDefinitionCanBeSentBackAsItWasRead(t *testing.T) {
 	c.expect("412", "DELETE", "/dbs/db/colls/c", "", "If-Match", `"stale"`)
 	c.expect("412", "DELETE", "/dbs/db", "", "If-Match", `"stale"`)
 	c.expect("200", "PUT", "/dbs/db/colls/c", read.body, "If-Match", read.header.Get("etag"))
+	automatic := c.expect("201", "POST", "/dbs/db/colls", `{"id":"chosen","partitionKey":{"paths":["/pk"]},"indexingPolicy":{"indexingMode":"consistent","automatic":false}}`)
+	if !strings.Contains(automatic.body, `"automatic":false`) {
+		t.Errorf("the policy is read as %s", automatic.body)
+	}
 	c.expect("201", "POST", "/dbs/db/colls", `{"id":"plain","partitionKey":{"paths":["/pk"]},"analyticalStorageTtl":0,"uniqueKeyPolicy":null,"indexingPolicy":{"indexingMode":"none","automatic":false}}`)
 }
 

@@ -207,6 +207,9 @@ func (c *call) continuation() (bookmark, error) {
 	return b, nil
 }
 
+// queryBytes bounds the values of a page, which its head and end follow.
+const queryBytes = pageBytes - 256
+
 // results are one page of a query.
 type results struct {
 	values [][]byte
@@ -214,7 +217,10 @@ type results struct {
 	next   *bookmark // nil at the end
 }
 
-func (r *results) full(limit int) bool { return len(r.values) >= limit || r.size >= pageBytes }
+// full reports whether the page is full, or has no room for a next value of so many bytes.
+func (r *results) full(limit, next int) bool {
+	return len(r.values) >= limit || len(r.values) > 0 && r.size+len(r.values)+next > queryBytes
+}
 
 // page runs the query from a bookmark until a page is full. If the query streams, a
 // full page always has a next one, which may be empty, as on the service. The groups or
@@ -245,20 +251,20 @@ func (q queryText) page(s *scan, from bookmark, limit int) (results, error) {
 		if err != nil {
 			return results{}, queryFailure(err)
 		}
-		if found.full(limit) { // there are more results; only a query that does not stream gets here
+		if !properties.SelectStar {
+			r.Value = jsonform.Projected(r.Value)
+		}
+		if found.full(limit, len(r.Value)) { // there are more results
 			found.next = &bookmark{Count: position.Count, Range: rangeID}
-			if properties.Ordered {
+			if properties.Ordered || properties.Streams {
 				found.next = s.bookmark(position, window)
 			}
 			break
 		}
-		if !properties.SelectStar {
-			r.Value = jsonform.Projected(r.Value)
-		}
 		found.values = append(found.values, r.Value)
 		found.size += len(r.Value)
 		position = r.After
-		if properties.Streams && found.full(limit) {
+		if properties.Streams && found.full(limit, 0) {
 			found.next = s.bookmark(r.After, window)
 			break
 		}

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // The tests of this file hold neighbours of the recorded exchanges of package hosted, and
@@ -283,6 +285,57 @@ func TestRangesWithoutEtag(t *testing.T) {
 	for _, name := range []string{"id", "_etag", "minInclusive", "maxExclusive", "ridPrefix", "throughputFraction", "status", "parents", "ownedArchivalPKRangeIds", "_ts", "lsn"} {
 		if !strings.Contains(plain.body, `"`+name+`":`) {
 			t.Errorf("a range has no %s: %s", name, plain.body)
+		}
+	}
+}
+
+// TestAnswersOfPartitionsTellTheirDuration: clients show it in their diagnostics. It covers
+// the latency of the account; the gateway's own answers do not have it.
+func TestAnswersOfPartitionsTellTheirDuration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := newItems(t, 1, &Options{Latency: 1500 * time.Microsecond})
+		for _, a := range []answer{
+			c.create("a", "k"),
+			c.expect("200", "GET", items+"/a", "", pk("k")...),
+			c.expect("404", "GET", items+"/b", "", pk("k")...),
+			c.expect("200", "GET", items, "", with(feedHeader, rangeID("0")...)...),
+		} {
+			if got := a.header.Get("x-ms-request-duration-ms"); got != "1.500" {
+				t.Errorf("status %d took %q ms", a.status, got)
+			}
+		}
+		for _, a := range []answer{c.expect("200", "GET", "/", ""), c.expect("400", "GET", "/unknown", "")} {
+			if got := a.header["X-Ms-Request-Duration-Ms"]; got != nil {
+				t.Errorf("an answer of the gateway took %q ms", got)
+			}
+		}
+	})
+}
+
+// TestPartOfHierarchicalKeyIsTooShort: an operation on an item needs all levels of its key.
+func TestPartOfHierarchicalKeyIsTooShort(t *testing.T) {
+	c, _ := newClient(t, nil)
+	c.expect("201", "POST", "/dbs", `{"id":"db"}`)
+	c.expect("201", "POST", "/dbs/db/colls", `{"id":"c","partitionKey":{"paths":["/a","/b"],"kind":"MultiHash","version":2}}`)
+	document := `{"id":"x","a":"1","b":"2"}`
+	c.expect("201", "POST", items, document, "x-ms-documentdb-partitionkey", `["1","2"]`)
+	for _, key := range []string{`["1"]`, `[]`, ""} {
+		short := []string{"x-ms-documentdb-partitionkey", key}
+		for _, tt := range []struct {
+			method, path, body string
+			header             []string
+		}{
+			{"POST", items, document, nil},
+			{"POST", items, document, []string{"x-ms-documentdb-is-upsert", "true"}},
+			{"GET", items + "/x", "", nil},
+			{"PUT", items + "/x", document, nil},
+			{"PATCH", items + "/x", `[{"op":"set","path":"/n","value":1}]`, nil},
+			{"DELETE", items + "/x", "", nil},
+			{"POST", items, `[{"operationType":"Read","id":"x"}]`, []string{"x-ms-cosmos-is-batch-request", "true", "x-ms-cosmos-batch-atomic", "true"}},
+			{"POST", items, `[{"operationType":"Read","id":"x"}]`, []string{"x-ms-cosmos-is-batch-request", "true", "x-ms-cosmos-batch-atomic", "false"}},
+			{"POST", "/dbs/db/colls/c/operations/partitionkeydelete", "", nil},
+		} {
+			c.expect("400/1001", tt.method, tt.path, tt.body, with(short, tt.header...)...)
 		}
 	}
 }

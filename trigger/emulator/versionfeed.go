@@ -86,7 +86,7 @@ func (v *version) appendTo(b []byte, form feedForm) []byte {
 	if v.previous != nil {
 		m.Operation, m.PreviousLSN = "replace", v.previous.lsn
 	}
-	if v.previous != nil && form.previous {
+	if v.previous != nil && form.previous.has(v) {
 		b = append(append(b, `,"previous":`...), v.previous.body...)
 	}
 	if v.current == nil {
@@ -96,9 +96,13 @@ func (v *version) appendTo(b []byte, form feedForm) []byte {
 	return append(b, '}')
 }
 
-// feedForm is the form of the container's changes.
+// feedForm is the form of the container's changes. The caller holds o.mu.
 func (o *container) feedForm() feedForm {
-	return feedForm{key: o.keyDefinition, previous: !o.platform.options.WithoutPrevious}
+	form := feedForm{key: o.keyDefinition, previous: o.previous}
+	if o.platform.options.PreviousImages {
+		form.previous = previousOfReplaces | previousOfDeletes
+	}
+	return form
 }
 
 // keyObject is the part of a document that makes its canonical partition key.

@@ -108,6 +108,41 @@ func parseRetention(raw json.RawMessage) (time.Duration, error) {
 	return time.Duration(policy.Minutes) * time.Minute, nil
 }
 
+// previousImages are the operations whose versions have the image before them
+// (CosmosChangeFeedPreviousImageRetentionMode of azure-sdk-for-java).
+type previousImages int
+
+const (
+	previousOfReplaces previousImages = 1 << iota
+	previousOfDeletes                 // and of expiries
+)
+
+// has reports whether the feed shows the image before v.
+func (p previousImages) has(v *version) bool {
+	if v.current == nil {
+		return p&previousOfDeletes != 0
+	}
+	return p&previousOfReplaces != 0
+}
+
+// parsePreviousImages reads a previousImageRetentionPolicy; 0 if there is none.
+func parsePreviousImages(raw json.RawMessage) (previousImages, error) {
+	var policy struct {
+		SupportedFeatures struct {
+			AllVersionsAndDeletes struct{ Mode previousImages }
+		}
+	}
+	const both = previousOfReplaces | previousOfDeletes
+	if absent(raw) {
+		return 0, nil
+	}
+	mode := &policy.SupportedFeatures.AllVersionsAndDeletes.Mode
+	if err := json.Unmarshal(raw, &policy); err != nil || *mode < 0 || *mode > both {
+		return 0, badRequest("previousImageRetentionPolicy must be {\"supportedFeatures\":{\"allVersionsAndDeletes\":{\"mode\":n}}} with 0 for no images, 1 for those of replaces, 2 for those of deletes or 3 for both, not %s.", shortened(string(raw), maxMessage/8))
+	}
+	return *mode, nil
+}
+
 // retain sets the retention of the container. If a log begins now, it does not
 // reach back to earlier versions.
 func (o *container) retain(retention time.Duration) {

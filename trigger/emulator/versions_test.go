@@ -12,10 +12,18 @@ import (
 
 var versionsHeader = []string{"A-IM", "Full-Fidelity Feed", "x-ms-cosmos-changefeed-wire-format-version", "2021-09-15"}
 
-const versionsDefinition = `{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},"defaultTtl":-1,"changeFeedPolicy":{"retentionDuration":10}}`
+// previousMode is the policy by which the versions of some operations have the image before
+// them.
+func previousMode(mode int) string {
+	return fmt.Sprintf(`,"previousImageRetentionPolicy":{"supportedFeatures":{"allVersionsAndDeletes":{"mode":%d},"containerCopy":{"mode":2}}}`, mode)
+}
+
+const plainVersions = `{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash","version":2},"defaultTtl":-1,"changeFeedPolicy":{"retentionDuration":10}%s}`
+
+var versionsDefinition = fmt.Sprintf(plainVersions, previousMode(3))
 
 // newVersions is a client of an account with the container db/c that keeps all
-// versions for ten minutes.
+// versions with the images before them for ten minutes.
 func newVersions(t testing.TB, opts *Options) (*client, *Account) {
 	t.Helper()
 	c, a := newClient(t, opts)
@@ -170,9 +178,22 @@ func TestVersionsRefuse(t *testing.T) {
 }
 
 func TestEnvelopes(t *testing.T) {
-	for _, withoutPrevious := range []bool{false, true} {
+	for _, tt := range []struct {
+		policy           string
+		ofAccount        bool
+		replaces, erases bool
+	}{
+		{"", false, false, false},
+		{previousMode(0), false, false, false},
+		{previousMode(1), false, true, false},
+		{previousMode(2), false, false, true},
+		{previousMode(3), false, true, true},
+		{"", true, true, true},
+		{`,"previousImageRetentionPolicy":{"supportedFeatures":{}}`, false, false, false},
+	} {
 		synctest.Test(t, func(t *testing.T) {
-			c, _ := newVersions(t, &Options{WithoutPrevious: withoutPrevious})
+			c, _ := newVersions(t, &Options{PreviousImages: tt.ofAccount})
+			c.expect("200", "PUT", "/dbs/db/colls/c", fmt.Sprintf(plainVersions, tt.policy))
 			began := time.Now().Unix()
 			token := c.end("0")
 			c.create("a", "k")
@@ -190,18 +211,14 @@ func TestEnvelopes(t *testing.T) {
 				t.Errorf("count %s, etag %s", got.header.Get("x-ms-item-count"), got.header.Get("etag"))
 			}
 			all := got.seen(t)
+			image := func(shown bool, n string) string { return map[bool]string{true: n, false: "<nil>"}[shown] }
 			want := []string{
-				"create a <nil>→<nil>", "replace a <nil>→2", "replace a 2→3", "replace a 3→4", "delete a 4→<nil>",
-				"create a <nil>→5", "expire a 5→<nil>",
-			}
-			if withoutPrevious {
-				want = []string{
-					"create a <nil>→<nil>", "replace a <nil>→2", "replace a <nil>→3", "replace a <nil>→4", "delete a <nil>→<nil>",
-					"create a <nil>→5", "expire a <nil>→<nil>",
-				}
+				"create a <nil>→<nil>", "replace a <nil>→2",
+				"replace a " + image(tt.replaces, "2") + "→3", "replace a " + image(tt.replaces, "3") + "→4", "delete a " + image(tt.erases, "4") + "→<nil>",
+				"create a <nil>→5", "expire a " + image(tt.erases, "5") + "→<nil>",
 			}
 			if !slices.Equal(lines(all), want) {
-				t.Fatalf("without previous %v:\n%v, want\n%v", withoutPrevious, lines(all), want)
+				t.Fatalf("policy %q, account %v:\n%v, want\n%v", tt.policy, tt.ofAccount, lines(all), want)
 			}
 			for i, second := range []int64{0, 1, 2, 2, 3, 3, 10} {
 				m := all[i].Metadata

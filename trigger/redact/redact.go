@@ -1,5 +1,6 @@
-// Package redact removes the secrets of URLs and connection strings from texts
-// and errors, before they are logged, printed or stored.
+// Package redact removes secrets from texts and errors, before they are logged, printed or
+// stored: those of URLs and connection strings by their form, and those of the process's
+// settings, which [Learn] is told, by their value.
 //
 // Errors of net/http hold the whole URL of a request. If the URL has a shared
 // access signature (SAS) or a password, each log line about an unreachable host
@@ -23,11 +24,13 @@ const Mark = "[redacted]"
 // Text returns s without the user info, the query and the fragment of each URL
 // in it, and without the secret of each SAS token, connection string, bearer
 // token and Cosmos DB signature. Scheme, host and path of a URL stay, except if
-// the URL is malformed: a password may then stand in place of the host.
+// the URL is malformed: a password may then stand in place of the host. It returns s
+// without the secrets that [Learn] was told, too.
 //
 // Text may remove more than secrets, but it keeps each line break and, if s is
 // JSON, the quotes: the result is JSON as well. Text(Text(s)) equals Text(s).
 func Text(s string) string {
+	s = withoutLearned(s)
 	if !strings.Contains(s, "://") && !secretHint().MatchString(s) {
 		return s
 	}

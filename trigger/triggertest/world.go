@@ -70,7 +70,7 @@ func NewWorld(t testing.TB, opts *Options) *World {
 	if o.PartitionKey == "" {
 		o.PartitionKey = "/id"
 	}
-	account, err := emulator.New(nil)
+	account, err := emulator.New(&emulator.Options{PreviousImages: true}) // see versionOf
 	if err != nil {
 		t.Fatal(err)
 	}

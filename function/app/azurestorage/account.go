@@ -12,6 +12,8 @@ import (
 
 	"halley/function/app/internal/account"
 	"halley/function/app/internal/settings"
+	"halley/trigger/cosmos"
+	"halley/trigger/redact"
 )
 
 // developmentStorage replaces UseDevelopmentStorage=true: Azurite on its default
@@ -51,6 +53,7 @@ func resolveStorage(name settings.ConnectionName, unnamed account.Credential) (s
 		s.connectionString = developmentStorage
 		return s, nil
 	case value != "":
+		redact.Learn(value)
 		s.connectionString = value
 		return s, nil
 	}
@@ -105,12 +108,17 @@ func storageAccountName(s string) bool {
 	return len(s) <= 24 && storageName().MatchString(s) && !strings.Contains(s, "-")
 }
 
+// clientOptions bound what the SDK reads of an error.
+func clientOptions() azcore.ClientOptions {
+	return azcore.ClientOptions{Transport: cosmos.LimitErrors(nil)}
+}
+
 // blobContainer makes a client of a blob container. No I/O.
 func (s *storage) blobContainer(name string) (*container.Client, error) {
 	if s.connectionString == "" {
-		return container.NewClient(s.blobs+"/"+name, s.identity, nil)
+		return container.NewClient(s.blobs+"/"+name, s.identity, &container.ClientOptions{ClientOptions: clientOptions()})
 	}
-	c, err := container.NewClientFromConnectionString(s.connectionString, name, nil)
+	c, err := container.NewClientFromConnectionString(s.connectionString, name, &container.ClientOptions{ClientOptions: clientOptions()})
 	if err != nil {
 		return nil, s.malformed(err)
 	}
@@ -123,9 +131,9 @@ func (s *storage) queue(name string) (*azqueue.QueueClient, error) {
 	case s.connectionString == "" && s.queues == "":
 		return nil, fmt.Errorf("%s__queueServiceUri is not set: set it, or %s__accountName", s.name, s.name)
 	case s.connectionString == "":
-		return azqueue.NewQueueClient(s.queues+"/"+name, s.identity, nil)
+		return azqueue.NewQueueClient(s.queues+"/"+name, s.identity, &azqueue.ClientOptions{ClientOptions: clientOptions()})
 	}
-	q, err := azqueue.NewQueueClientFromConnectionString(s.connectionString, name, nil)
+	q, err := azqueue.NewQueueClientFromConnectionString(s.connectionString, name, &azqueue.ClientOptions{ClientOptions: clientOptions()})
 	if err != nil {
 		return nil, s.malformed(err)
 	}

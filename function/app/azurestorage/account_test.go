@@ -1,6 +1,8 @@
 package azurestorage
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -107,5 +109,39 @@ func TestStorageNames(t *testing.T) {
 		if err := checkStorageName(name); err == nil {
 			t.Errorf("%q is accepted", name)
 		}
+	}
+}
+
+// A storage account, or an impostor, that answers an error without an end takes neither the
+// memory nor the time of a host.
+func TestErrorsOfTheAccountAreReadInPart(t *testing.T) {
+	sent := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		for chunk := make([]byte, 1<<20); sent < 128<<20; sent += len(chunk) {
+			if _, err := w.Write(chunk); err != nil {
+				return
+			}
+		}
+	}))
+	defer server.Close()
+	storageEnv(t, map[string]string{"Other": "AccountName=vault;AccountKey=" + someKey + ";BlobEndpoint=" + server.URL + "/;QueueEndpoint=" + server.URL + "/"})
+	s, err := resolveStorage("Other", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blobs, err := s.blobContainer("dead")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, blobErr := blobs.NewBlobClient("x").DownloadStream(t.Context(), nil)
+	queue, err := s.queue("dead")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, queueErr := queue.EnqueueMessage(t.Context(), "x", nil)
+	server.Close()
+	if blobErr == nil || queueErr == nil || sent > 64<<20 {
+		t.Errorf("%d MB were read; blobs: %v, queue: %v", sent>>20, blobErr, queueErr)
 	}
 }

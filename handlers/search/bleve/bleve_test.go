@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -143,6 +144,38 @@ func TestQueries(t *testing.T) {
 	}
 	if _, err := x.Search(t.Context(), `"`, 1); err == nil {
 		t.Error("a query that is not complete is accepted")
+	}
+}
+
+// A query takes neither a processor for minutes nor more time than its client has: its length,
+// its wildcards and its time have limits.
+func TestQueriesAreBounded(t *testing.T) {
+	x := newIndex(t)
+	deliver(t, x, triggertest.Upsert(`{"id":"1","name":"green tea"}`, "a"))
+	if hits, err := x.Search(t.Context(), "gr*n t?a", 1); err != nil || len(hits) != 1 {
+		t.Errorf("%+v, %v", hits, err)
+	}
+	for query, want := range map[string]string{
+		strings.Repeat("a", 513):            "has 513 bytes; shorten it to 512",
+		strings.Repeat("*a", 100):           "has 100 of the characters * ? ~ /; use 4 at most",
+		"/a+/ tea~2 b?c":                    "",
+		"/a+/ tea~2 b?c d* e*":              "has 6 of the characters",
+		strings.Repeat("tea ", 512/4):       "",
+		strings.Repeat("tea ", 512/4) + "*": "has 513 bytes",
+	} {
+		_, err := x.Search(t.Context(), query, 1)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%.20s…: %v", query, err)
+		}
+	}
+	gone, end := context.WithCancel(t.Context())
+	end()
+	if _, err := x.Search(gone, "tea", 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("the query of a client that has gone: %v", err)
+	}
+	x.queryTime = time.Nanosecond
+	if _, err := x.Search(t.Context(), "tea", 1); err == nil || !strings.Contains(err.Error(), "not finished within 1ns; make the query narrower") {
+		t.Errorf("a query that takes too long: %v", err)
 	}
 }
 

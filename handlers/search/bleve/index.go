@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	blevesearch "github.com/blevesearch/bleve/v2"
 	"github.com/blevesearch/bleve/v2/analysis/analyzer/keyword"
@@ -110,7 +111,8 @@ func release(directory string) error {
 type Index struct {
 	directory string
 	fields    []string
-	used      *shared // nil before the first use, and after Close
+	queryTime time.Duration // that a query may take
+	used      *shared       // nil before the first use, and after Close
 }
 
 // New returns the index in a directory, without opening it. fields are the properties
@@ -119,7 +121,7 @@ func New(directory string, fields []string) *Index {
 	if absolute, err := filepath.Abs(directory); err == nil {
 		directory = absolute
 	}
-	return &Index{directory: directory, fields: fields}
+	return &Index{directory: directory, fields: fields, queryTime: queryTime}
 }
 
 func (x *Index) open() (*shared, error) {
@@ -263,9 +265,41 @@ func storedField(document index.Document, name string) (text string) {
 	return text
 }
 
+// Limits of a query.
+const (
+	queryTime      = 5 * time.Second
+	queryBytes     = 512
+	queryWildcards = 4
+)
+
+// checkQuery refuses a query that could take a processor for minutes: Bleve makes an
+// automaton of each word with wildcards, and one of a hundred stars does not end when the
+// query's context does.
+func checkQuery(text string) error {
+	if len(text) > queryBytes {
+		return fmt.Errorf("the query has %d bytes; shorten it to %d", len(text), queryBytes)
+	}
+	wildcards := 0
+	for _, r := range text {
+		if strings.ContainsRune("*?~/", r) {
+			wildcards++
+		}
+	}
+	if wildcards > queryWildcards {
+		return fmt.Errorf("the query has %d of the characters * ? ~ /; use %d at most", wildcards, queryWildcards)
+	}
+	return nil
+}
+
 // Search looks for a text, in the query string syntax of Bleve: words, "a phrase",
 // +name:tea -green. https://blevesearch.com/docs/Query-String-Query/
+// A query has 512 bytes and 4 wildcards at most. It ends after 5 s, or with ctx.
 func (x *Index) Search(ctx context.Context, text string, limit int) ([]search.Hit, error) {
+	if err := checkQuery(text); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, x.queryTime, fmt.Errorf("not finished within %v; make the query narrower", x.queryTime))
+	defer cancel()
 	s, err := x.open()
 	if err != nil {
 		return nil, err
@@ -276,6 +310,9 @@ func (x *Index) Search(ctx context.Context, text string, limit int) ([]search.Hi
 	request := blevesearch.NewSearchRequestOptions(blevesearch.NewConjunctionQuery(blevesearch.NewQueryStringQuery(text), alive), limit, 0, false)
 	request.Fields = []string{sourceField, keyField, idField}
 	result, err := s.index.SearchInContext(ctx, request)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("search for %q: %w", text, err)
 	}

@@ -304,3 +304,24 @@ func TestCommandAsksTheCluster(t *testing.T) {
 		t.Errorf("%v: %s", err, out.String())
 	}
 }
+
+// A refusal without an end takes no memory of a host.
+func TestRefusalsAreReadInPart(t *testing.T) {
+	sent := 0
+	c := newCluster(t)
+	handle := open(t, c)
+	c.answer = func(w http.ResponseWriter) bool {
+		w.WriteHeader(http.StatusForbidden)
+		for chunk := make([]byte, 1<<20); sent < 48<<20; sent += len(chunk) {
+			if _, err := w.Write(chunk); err != nil {
+				return true
+			}
+		}
+		return true
+	}
+	err := handle(t.Context(), trigger.NewBatch(product("1", "new")))
+	c.Close()
+	if err == nil || !strings.Contains(err.Error(), "403") || sent >= 48<<20 {
+		t.Errorf("%v after %d MB", err, sent>>20)
+	}
+}

@@ -22,8 +22,11 @@ import (
 // indexName matches names that need no escape in a path.
 var indexName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,254}$`)
 
-// largestAnswer bounds an answer in memory.
-const largestAnswer = 64 << 20
+// largestAnswer bounds an answer in memory, and largestError that of a refusal.
+const (
+	largestAnswer = 64 << 20
+	largestError  = 64 << 10
+)
 
 // request sends a request and decodes the answer into v. If the answer is not a success,
 // the error says what the cluster says, and how to fix it.
@@ -47,7 +50,11 @@ func (x *Index) request(ctx context.Context, method, path, contentType string, b
 		return 0, redact.Error(err)
 	}
 	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, largestAnswer))
+	limit := int64(largestAnswer)
+	if resp.StatusCode != http.StatusOK {
+		limit = largestError
+	}
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, limit))
 	if err != nil {
 		return resp.StatusCode, redact.Error(fmt.Errorf("read the answer: %w", err))
 	}

@@ -242,6 +242,10 @@ func blobPosition(item *container.BlobItem, q trigger.DeadLetterQuery) (p record
 	return p, isID && kind == q.Kind && (q.Range == "" || q.Range == token) && !recordTime.Before(q.After) && (q.Before.IsZero() || recordTime.Before(q.Before))
 }
 
+// maxBlob is the size of the largest blob that is read: a record with two versions of a
+// document, of 2 MB each, is far smaller.
+const maxBlob = 64 << 20
+
 // read reads the dead letter in a blob; found is false if the blob does not
 // exist.
 func (s *Blob) read(ctx context.Context, name string) (d trigger.DeadLetter, found bool, err error) {
@@ -256,9 +260,12 @@ func (s *Blob) read(ctx context.Context, name string) (d trigger.DeadLetter, fou
 		return trigger.DeadLetter{}, false, err
 	}
 	body := resp.NewRetryReader(ctx, nil)
-	b, err := io.ReadAll(body)
+	b, err := io.ReadAll(io.LimitReader(body, maxBlob+1))
 	if err := errors.Join(err, body.Close()); err != nil {
 		return trigger.DeadLetter{}, false, fmt.Errorf("read blob %s: %w", name, err)
+	}
+	if len(b) > maxBlob {
+		return trigger.DeadLetter{}, false, &deadletter.DamageError{Where: "blob " + name, Err: fmt.Errorf("it has more than %d MB", maxBlob>>20)}
 	}
 	if d, err = record.Decode(b); err == nil && s.blobName(d.Source(), d.Key, d.ID) != name {
 		err = errors.New("its name belongs to another dead letter")

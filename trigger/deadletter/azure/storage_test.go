@@ -25,6 +25,7 @@ import (
 	"github.com/google/uuid"
 
 	"halley/trigger"
+	"halley/trigger/deadletter"
 	"halley/trigger/deadletter/internal/record"
 	"halley/trigger/triggertest"
 )
@@ -325,5 +326,33 @@ func TestStorageContractInMemory(t *testing.T) {
 				}),
 				spoil("archived", func(blob string) { m.archived[blob] = true }))
 		})
+	}
+}
+
+// A blob that is far larger than a dead letter is damaged: reading it takes bounded memory.
+func TestTooLargeBlobIsDamaged(t *testing.T) {
+	sent := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusOK)
+		for chunk := make([]byte, 1<<20); sent < maxBlob+(64<<20); sent += len(chunk) {
+			if _, err := w.Write(chunk); err != nil {
+				return
+			}
+		}
+	}))
+	defer server.Close()
+	client, err := container.NewClientWithNoCredential(server.URL+"/dead", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := NewBlob(client, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = s.read(t.Context(), "x")
+	server.Close()
+	var damage *deadletter.DamageError
+	if !errors.As(err, &damage) || !strings.Contains(err.Error(), "more than 64 MB") || sent >= maxBlob+(64<<20) {
+		t.Errorf("%v after %d MB", err, sent>>20)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+
+	"halley/trigger/redact"
 )
 
 // MaxText bounds a text in a lease, in bytes.
@@ -14,9 +16,9 @@ const MaxText = 200
 var urlQuery = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\?[^\s"'<>]*`) })
 
 // CleanText makes an error fit for a lease: one line without control characters and
-// without the queries of URLs, which may hold secrets, of at most MaxText bytes.
+// without secrets and the queries of URLs, of at most MaxText bytes.
 func CleanText(s string) string {
-	s = urlQuery().ReplaceAllString(s, "?…")
+	s = urlQuery().ReplaceAllString(redact.Text(s), "?…")
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) {
 			return ' '

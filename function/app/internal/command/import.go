@@ -8,12 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"halley/function/app/internal/account"
 	"halley/function/app/internal/functions"
 	"halley/function/app/internal/settings"
+	"halley/function/app/internal/text"
 	"halley/handlers"
 )
 
@@ -25,7 +27,10 @@ func importCommand(entries []handlers.Entry) *cobra.Command {
 		Long: `Import prints settings with which a function of this app continues at the leases
 of a Cosmos DB trigger, from the trigger's function.json and the host.json of its
 app: nothing is processed again or left out. The settings go to stdout, a line
-each; properties without a setting go to stderr.
+each, quoted for a shell; properties without a setting go to stderr.
+
+	halley import OLD/function.json > halley.env
+	set -a; . ./halley.env; set +a
 
 References to app settings such as %DATABASE% are resolved in the environment.
 If a setting cannot be translated, it is named on stderr, and the exit code is 1.
@@ -75,16 +80,28 @@ func importBinding(file, prefix string, out, notes io.Writer) error {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	for _, s := range t.Settings {
-		fmt.Fprintf(out, "%s=%s\n", s[0], s[1])
+		fmt.Fprintf(out, "%s=%s\n", s[0], shellWord(s[1]))
 	}
 	for _, n := range t.Notes {
-		fmt.Fprintf(notes, "no setting: %s\n", n)
+		fmt.Fprintf(notes, "no setting: %s\n", text.Line(n))
 	}
 	for _, n := range t.Open {
-		fmt.Fprintf(notes, "not translated: %s\n", n)
+		fmt.Fprintf(notes, "not translated: %s\n", text.Line(n))
 	}
 	if len(t.Open) > 0 {
 		return fmt.Errorf("%d settings were not translated: set them by hand before the app runs", len(t.Open))
 	}
 	return nil
+}
+
+// shellWord quotes a value for a POSIX shell, if it has a character that a shell may read
+// as more than itself.
+func shellWord(value string) string {
+	isPlain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:,@%+=", r)
+	}
+	if value != "" && !strings.ContainsFunc(value, func(r rune) bool { return !isPlain(r) }) {
+		return value
+	}
+	return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -197,6 +198,9 @@ func (t *Translation) translate(setting, text, prefix string, translate func(str
 		})
 	}
 	value, err := translate(text)
+	if strings.ContainsFunc(value, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		err = fmt.Errorf("%q has a line break or another character that cannot be printed", value)
+	}
 	if len(missing) > 0 {
 		err = fmt.Errorf("%q refers to %s, which is not set here", text, strings.Join(missing, ", "))
 	}
@@ -217,13 +221,16 @@ func asConnection(s string) (string, error) {
 	return s, nil
 }
 
+// mostCount is the largest number of a binding: its properties are of type int of .NET.
+const mostCount = math.MaxInt32
+
 // asCount translates a number; 0 stands for the default.
 func asCount(s string) (string, error) {
 	if s == "" || s == "0" {
 		return "", nil
 	}
-	if n, err := strconv.Atoi(s); err != nil || n < 0 {
-		return "", fmt.Errorf("%q is not a whole number, 0 or more", s)
+	if n, err := strconv.Atoi(s); err != nil || n < 0 || n > mostCount {
+		return "", fmt.Errorf("%q is not a whole number from 0 to %d", s, mostCount)
 	}
 	return s, nil
 }
@@ -291,6 +298,9 @@ type retryPolicy struct {
 func (t *Translation) translateRetry(policy *retryPolicy, prefix string) error {
 	if policy == nil {
 		return nil
+	}
+	if policy.MaxRetryCount > mostCount {
+		return fmt.Errorf("retry: maxRetryCount %d is above %d", policy.MaxRetryCount, mostCount)
 	}
 	attempts := settings.Unlimited
 	if policy.MaxRetryCount >= 0 {

@@ -84,8 +84,8 @@ func TestBindingIsTranslated(t *testing.T) {
 			open: HALLEY_MAIL_CONTAINER_NAME: "%MISSING%-prod" refers to %MISSING%, which is not set here
 			open: HALLEY_MAIL_LEASE_CONNECTION: [redacted] is not the name of an app setting
 			open: HALLEY_MAIL_LEASE_CONTAINER_NAME: "%MISSING%" refers to %MISSING%, which is not set here
-			open: HALLEY_MAIL_FEED_POLL_DELAY: "soon" is not a whole number, 0 or more
-			open: HALLEY_MAIL_MAX_ITEMS_PER_INVOCATION: "-1" is not a whole number, 0 or more
+			open: HALLEY_MAIL_FEED_POLL_DELAY: "soon" is not a whole number from 0 to 2147483647
+			open: HALLEY_MAIL_MAX_ITEMS_PER_INVOCATION: "-1" is not a whole number from 0 to 2147483647
 			open: HALLEY_MAIL_START_FROM: "%MISSING%" refers to %MISSING%, which is not set here`},
 	}
 	for _, test := range tests {

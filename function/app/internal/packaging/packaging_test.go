@@ -119,8 +119,12 @@ func TestPackageForFunctions(t *testing.T) {
 		t.Errorf("the package has %q, want %q", got, names)
 	}
 	for name, e := range entries {
-		if runs := e.mode&0o111 != 0; runs != (name == "shop") {
-			t.Errorf("%s has the mode %v", name, e.mode)
+		want := fs.FileMode(0o644)
+		if name == "shop" {
+			want = 0o755
+		}
+		if e.mode != want {
+			t.Errorf("%s has the mode %v, want %v", name, e.mode, want)
 		}
 	}
 	info := buildInfo(t, entries["shop"].content)

@@ -41,9 +41,9 @@ func writeZip(target string, files map[string]string, executable string) (err er
 
 func addFile(archive *zip.Writer, name, path string, run bool) error {
 	header := &zip.FileHeader{Name: name, Method: zip.Deflate, Modified: oldest}
-	header.SetMode(0o666)
+	header.SetMode(0o644)
 	if run {
-		header.SetMode(0o777)
+		header.SetMode(0o755)
 	}
 	entry, err := archive.CreateHeader(header)
 	if err != nil {

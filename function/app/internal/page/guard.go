@@ -2,12 +2,15 @@ package page
 
 import (
 	"crypto/subtle"
-	"halley/handlers"
 	"net"
 	"net/http"
 	"strings"
+	"sync"
+	"time"
 
 	"go.uber.org/zap"
+
+	"halley/handlers"
 )
 
 // securityPolicy allows the page's own files, and nothing inline. Trusted types make
@@ -37,6 +40,9 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if p.needsToken(r) && !p.hasToken(r) {
+		if tokenOf(r) != "" {
+			p.delayWrongToken(r)
+		}
 		p.refuseWithoutToken(w, r)
 		return
 	}
@@ -74,7 +80,7 @@ func (p *Page) signIn(w http.ResponseWriter, r *http.Request) {
 		token = formOf(w, r).Get("token")
 	}
 	if !p.isToken(token) {
-		p.options.Log.Warn("operator refused: wrong token", zap.String("remote", r.RemoteAddr))
+		p.delayWrongToken(r)
 		if r.Method == http.MethodPost {
 			p.showSignIn(w, http.StatusForbidden, "This is not the token of the page.")
 			return
@@ -95,14 +101,61 @@ func cookieName(r *http.Request) string {
 	return "halley-page-" + port
 }
 
-func (p *Page) hasToken(r *http.Request) bool {
+func (p *Page) hasToken(r *http.Request) bool { return p.isToken(tokenOf(r)) }
+
+// tokenOf returns the token of a request that does not sign in, "" if it has none.
+func tokenOf(r *http.Request) string {
 	if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
-		return p.isToken(bearer)
+		return bearer
 	}
-	cookie, err := r.Cookie(cookieName(r))
-	return err == nil && p.isToken(cookie.Value)
+	if cookie, err := r.Cookie(cookieName(r)); err == nil {
+		return cookie.Value
+	}
+	return ""
 }
 
 func (p *Page) isToken(text string) bool {
 	return subtle.ConstantTimeCompare([]byte(text), []byte(p.options.Token)) == 1
+}
+
+const (
+	// wrongTokenDelay is the wait before the answer to a wrong token: a connection makes one
+	// guess a second. A right token does not wait.
+	wrongTokenDelay = time.Second
+	// wrongTokenLog is the least time between two log lines about wrong tokens.
+	wrongTokenLog = time.Minute
+)
+
+// wrongTokens counts the wrong tokens that no log line has told of. mu guards the fields.
+type wrongTokens struct {
+	mu       sync.Mutex
+	untold   int
+	lastTold time.Time
+}
+
+// addToken counts one, and returns how many a log line has to tell of now, 0 if none.
+func (c *wrongTokens) addToken(now time.Time) (count int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.untold++
+	if !c.lastTold.IsZero() && now.Sub(c.lastTold) < wrongTokenLog {
+		return 0
+	}
+	count, c.untold, c.lastTold = c.untold, 0, now
+	return count
+}
+
+// delayWrongToken returns after wrongTokenDelay, or when the client has gone or the page is
+// closed. It logs how many wrong tokens came since the last line.
+func (p *Page) delayWrongToken(r *http.Request) {
+	if count := p.wrongTokens.addToken(time.Now()); count > 0 {
+		p.options.Log.Warn("operator refused: wrong token", zap.String("remote", r.RemoteAddr), zap.Int("tokens", count))
+	}
+	delay := time.NewTimer(wrongTokenDelay)
+	defer delay.Stop()
+	select {
+	case <-delay.C:
+	case <-r.Context().Done():
+	case <-p.ctx.Done():
+	}
 }

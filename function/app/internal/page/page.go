@@ -68,6 +68,8 @@ type Page struct {
 	searches letterSearches
 	plans    plans
 
+	wrongTokens wrongTokens
+
 	ctx     context.Context // ends at Close
 	end     context.CancelFunc
 	working sync.WaitGroup // actions

@@ -100,6 +100,9 @@ func (r *Report) judge(err error) {
 	switch {
 	case len(grave) > 0:
 		r.Code, r.Verdict = CodeUnusable, fmt.Sprintf("Do not use Halley on this account: %s.", strings.Join(append(grave, remarks...), "; "))
+		if err != nil {
+			r.Verdict += fmt.Sprintf(" The run has not come to its end: %v.", reason(err))
+		}
 	case err != nil:
 		r.Code, r.Verdict = CodeFailed, fmt.Sprintf("Could not run to the end, after %d facts that are the same: %v.", same, reason(err))
 	case len(remarks) > 0:

@@ -162,21 +162,39 @@ func TestInterruptedRunCleansUp(t *testing.T) {
 	})
 }
 
+// expensive is the account, whose writes reach the limit of a run.
+func expensive(account *emulator.Account) transport {
+	return func(req *http.Request) (*http.Response, error) {
+		resp, err := account.Do(req)
+		if err == nil && resp.StatusCode == http.StatusCreated {
+			resp.Header.Set("X-Ms-Request-Charge", "100")
+		}
+		return resp, err
+	}
+}
+
 func TestRunEndsAtItsLimit(t *testing.T) {
 	inAccount(t, func(t *testing.T, account *emulator.Account) {
-		dear := transport(func(req *http.Request) (*http.Response, error) {
-			resp, err := account.Do(req)
-			if err == nil && resp.StatusCode == http.StatusCreated {
-				resp.Header.Set("X-Ms-Request-Charge", "100")
-			}
-			return resp, err
-		})
-		report, err := Run(t.Context(), options(t, account.Endpoint(), dear))
+		report, err := Run(t.Context(), options(t, account.Endpoint(), expensive(account)))
 		if !errors.Is(err, errLimit) || report.Code != CodeFailed {
 			t.Fatalf("code %d, error %v", report.Code, err)
 		}
 		if report.Charged > DefaultLimit+200 || len(account.State().Databases) > 0 {
 			t.Errorf("charged %.0f RU; left: %v", report.Charged, account.State().Databases)
+		}
+	})
+}
+
+// A run that has found a difference may still end early: the sentence says both.
+func TestEarlyEndIsSaidNextToADifference(t *testing.T) {
+	inAccount(t, func(t *testing.T, account *emulator.Account) {
+		o := options(t, account.Endpoint(), liar(account, expensive(account), "feed: end", lies()["feed: end"]))
+		report, err := Run(t.Context(), o)
+		if !errors.Is(err, errLimit) || report.Code != CodeUnusable {
+			t.Fatalf("code %d, error %v", report.Code, err)
+		}
+		if want := "account: feed: end. The run has not come to its end: the limit of request units is reached."; !strings.HasSuffix(report.Verdict, want) {
+			t.Errorf("the verdict is %q", report.Verdict)
 		}
 	})
 }

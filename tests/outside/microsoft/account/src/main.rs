@@ -81,7 +81,8 @@ impl Account {
         let mut passed = AccountRequest::new(url, head.method.as_str().parse()?);
         for (name, value) in &head.headers {
             let name = HeaderName::from(name.as_str().to_owned());
-            let value = HeaderValue::from(value.to_str()?.to_owned());
+            // A position in the feed names a document, in UTF-8.
+            let value = HeaderValue::from(String::from_utf8(value.as_bytes().to_vec())?);
             passed.headers_mut().insert(name, value);
         }
         passed.set_body(body.collect().await?.to_bytes());

@@ -61,7 +61,7 @@ final class Writer {
         stopping = true;
         work.join();
         List<String> story = form.hasAllVersions()
-            ? List.of("CREATE as 1", "REPLACE as 2 of 1", "DELETE of 2")
+            ? List.of("CREATE as 1", "REPLACE as 2", "DELETE")
             : List.of("is 2");
         Map<String, List<String>> expected = new TreeMap<>();
         for (int i = 0; i < items.get(); i++) {

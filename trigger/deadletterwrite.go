@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -111,16 +110,17 @@ var errStoreStuck = fmt.Errorf("%d calls have ignored the end of their context a
 // errStoreGoexit is the error of a call that has ended its goroutine.
 var errStoreGoexit = errors.New("dead letter store called runtime.Goexit")
 
-// guardStore turns a panic of the dead letter store into an error: the lane makes the call
-// again, as after any other error, and the process continues.
+// guardStore returns the error of a call of the dead letter store without secrets. It turns
+// a panic into an error: the lane makes the call again, as after any other error, and the
+// process continues.
 func guardStore(log *slog.Logger, call func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = errors.New(redact.Text(fmt.Sprintf("dead letter store panicked: %v", v)))
-			log.Error("dead letter store panicked", slog.Any("error", err), slog.String("stack", string(debug.Stack())))
+			log.Error("dead letter store panicked", slog.Any("error", err), slog.String("stack", cleanStack()))
 		}
 	}()
-	return call()
+	return redact.Error(call())
 }
 
 // callStore calls the dead letter store. A call that it leaves behind may still write its
