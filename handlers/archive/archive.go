@@ -33,7 +33,8 @@
 //
 // A call writes what its batch has, so batches are large by default, see
 // [Settings.FunctionDefaults]: a change is in the archive 30 s after it was read, at the
-// latest. A drain waits for no further changes.
+// latest. A drain waits for no further changes. [Archive.Compact] and the command of
+// [Command] make few blobs of those of a partition that is closed.
 package archive
 
 import (
@@ -136,18 +137,25 @@ func (s Settings) store() (Store, error) {
 	return NewBlobs(c), nil
 }
 
+// open returns the archive of the settings. An error begins with the name of a setting.
+func (s Settings) open() (*Archive, error) {
+	if err := s.validate(); err != nil {
+		return nil, err
+	}
+	store, err := s.store()
+	if err != nil {
+		return nil, err
+	}
+	return New(store, &Options{Prefix: s.Prefix, Format: s.Format, Partition: s.Partition, Columns: s.Columns}), nil
+}
+
 // Open returns the handler. It does not connect.
 func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, func() error, error) {
-	err := s.validate()
-	var store Store
-	if err == nil {
-		store, err = s.store()
-	}
+	a, err := s.open()
 	if err != nil {
 		return nil, nil, fmt.Errorf("setting %s%w", env.Prefix, err)
 	}
-	env.OfferProbe(probe(env.Prefix, s, store))
-	a := New(store, &Options{Prefix: s.Prefix, Format: s.Format, Partition: s.Partition, Columns: s.Columns})
+	env.OfferProbe(probe(env.Prefix, s, a.store))
 	return a.Handle, nil, nil
 }
 
@@ -181,13 +189,14 @@ type Options struct {
 
 // Archive writes changes to a store. It is safe for concurrent use.
 type Archive struct {
-	store   Store
-	options Options
+	store          Store
+	options        Options
+	compactedBytes int // of the documents in a compacted blob
 }
 
 // New returns an archive in a store. opts may be nil.
 func New(store Store, opts *Options) *Archive {
-	a := &Archive{store: store}
+	a := &Archive{store: store, compactedBytes: defaultCompactedBytes}
 	if opts != nil {
 		a.options = *opts
 	}
@@ -220,11 +229,15 @@ func (a *Archive) Handle(ctx context.Context, b trigger.Batch) error {
 
 // write creates the blob of a part. If it exists, it has the same changes.
 func (a *Archive) write(ctx context.Context, p part) error {
+	return a.create(ctx, a.options.Prefix+p.blobName(a.options.Format.extension()), p.records)
+}
+
+func (a *Archive) create(ctx context.Context, name string, records []Record) error {
 	format := a.options.Format
-	body, err := format.encode(p.records, a.options.Columns)
+	body, err := format.encode(records, a.options.Columns)
 	if err != nil {
 		return err
 	}
-	_, err = a.store.Create(ctx, a.options.Prefix+p.blobName(format.extension()), body, format.contentType())
+	_, err = a.store.Create(ctx, name, body, format.contentType())
 	return err
 }

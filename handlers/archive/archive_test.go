@@ -256,27 +256,6 @@ func (f *failing) Create(ctx context.Context, name string, body []byte, contentT
 	return f.Store.Create(ctx, name, body, contentType)
 }
 
-func TestStoresCreateOnce(t *testing.T) {
-	eachStore(t, func(t *testing.T, store Store, _ map[string]string) {
-		for i, body := range []string{"first", "second"} {
-			existed, err := store.Create(t.Context(), "dt=1/x", []byte(body), "text/plain")
-			if err != nil || existed != (i == 1) {
-				t.Fatalf("create %q: existed %v, %v", body, existed, err)
-			}
-		}
-		body, err := store.Read(t.Context(), "dt=1/x")
-		if err != nil || string(body) != "first" {
-			t.Errorf("read %q, %v", body, err)
-		}
-		if got := names(t, store); !slices.Equal(got, []string{"dt=1/x"}) {
-			t.Errorf("names %q", got)
-		}
-		if _, err := store.Read(t.Context(), "dt=1/y"); err == nil {
-			t.Error("a missing blob is read")
-		}
-	})
-}
-
 func TestDamagedBlobsAreNamed(t *testing.T) {
 	for _, extension := range []string{".parquet", ".jsonl.gz"} {
 		store := Directory(t.TempDir())

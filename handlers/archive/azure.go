@@ -98,6 +98,15 @@ func (b *Blobs) Read(ctx context.Context, name string) ([]byte, error) {
 	return content, nil
 }
 
+// Delete implements Store.
+func (b *Blobs) Delete(ctx context.Context, name string) error {
+	_, err := b.container.NewBlobClient(name).Delete(ctx, nil)
+	if err == nil || bloberror.HasCode(err, bloberror.BlobNotFound, bloberror.ContainerNotFound) {
+		return nil
+	}
+	return redact.Error(fmt.Errorf("delete blob %s: %w", name, err))
+}
+
 // reach tries whether the container can be used. A missing one is created later.
 func (b *Blobs) reach(ctx context.Context) error {
 	_, err := b.container.GetProperties(ctx, nil)

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -16,6 +14,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"halley/handlers"
 	"halley/handlers/handlerstest"
@@ -116,14 +115,7 @@ var errKilled = errors.New("host was killed")
 func startProcess(t *testing.T, w *triggertest.World, f trigger.Function) *process {
 	t.Helper()
 	p := &process{account: w.Account(), ended: make(chan error, 1)}
-	key, err := cosmos.KeyCredential(emulator.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := cosmos.NewClient(w.Account().Endpoint(), key, &cosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: p}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := clientOf(t, w, p)
 	handle := handlerstest.Under(t, entry, handlers.Env{})
 	f.Name = "archive"
 	f.Container = client.Container(triggertest.Database, triggertest.Container)
@@ -145,6 +137,19 @@ func startProcess(t *testing.T, w *triggertest.World, f trigger.Function) *proce
 	return p
 }
 
+func clientOf(t *testing.T, w *triggertest.World, transport policy.Transporter) *cosmos.Client {
+	t.Helper()
+	key, err := cosmos.KeyCredential(emulator.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := cosmos.NewClient(w.Account().Endpoint(), key, &cosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: transport}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
 // Do sends a request, unless the process is dead.
 func (p *process) Do(r *http.Request) (*http.Response, error) {
 	if p.dead.Load() {
@@ -158,32 +163,4 @@ func (p *process) kill() {
 	p.dead.Store(true)
 	p.stop()
 	<-p.ended
-}
-
-// Drafts of killed hosts are removed, and those of hosts that are writing stay.
-func TestDraftsOfKilledHostsAreRemoved(t *testing.T) {
-	d := Directory(t.TempDir())
-	for name, age := range map[string]time.Duration{"old": 2 * draftAge, "new": draftAge / 2} {
-		draft := filepath.Join(string(d), ".drafts", name)
-		if err := os.MkdirAll(filepath.Dir(draft), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(draft, []byte("half"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		written := time.Now().Add(-age)
-		if err := os.Chtimes(draft, written, written); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := d.Create(t.Context(), "dt=1/x", []byte("whole"), ""); err != nil {
-		t.Fatal(err)
-	}
-	drafts, err := os.ReadDir(d.path(".drafts"))
-	if err != nil || len(drafts) != 1 || drafts[0].Name() != "new" {
-		t.Errorf("drafts are %v, %v; want new alone", drafts, err)
-	}
-	if got := names(t, d); len(got) != 1 || got[0] != "dt=1/x" {
-		t.Errorf("names are %q", got)
-	}
 }

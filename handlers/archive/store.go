@@ -23,6 +23,8 @@ type Store interface {
 	List(ctx context.Context, prefix string) iter.Seq2[string, error]
 	// Read returns a blob.
 	Read(ctx context.Context, name string) ([]byte, error)
+	// Delete removes a blob, if it exists.
+	Delete(ctx context.Context, name string) error
 }
 
 // Directory is a store of files. Several processes may use it. Files that are being written
@@ -144,4 +146,12 @@ func (d Directory) List(ctx context.Context, prefix string) iter.Seq2[string, er
 // Read implements Store.
 func (d Directory) Read(_ context.Context, name string) ([]byte, error) {
 	return os.ReadFile(d.path(name))
+}
+
+// Delete implements Store.
+func (d Directory) Delete(_ context.Context, name string) error {
+	if err := os.Remove(d.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }

@@ -18,6 +18,6 @@ func archiveApp() app.Options {
 		Containers: []app.Container{{Name: "orders", PartitionKey: []string{"/customer"}, Ranges: 2}},
 		Dev:        startDev,
 	}
-	options.Commands = []*cobra.Command{reloadCommand(options.Inspect)}
+	options.Commands = []*cobra.Command{reloadCommand(options.Inspect), archive.Command(options.Inspect)}
 	return options
 }
