@@ -124,7 +124,8 @@ func (c *checker) moved(e Event, l *lease) {
 		}
 		change := &c.key(p.Key).changes[p.Seq-1]
 		change.skipped, change.resumed = false, true
-		if change.last && !change.handled && !change.inStore && c.pending[p.ID].Seq < p.Seq {
+		isHandled := change.handled && !change.unsaved
+		if change.last && !isHandled && !change.inStore && c.pending[p.ID].Seq < p.Seq {
 			c.pending[p.ID] = p
 		}
 	}

@@ -15,6 +15,8 @@ type postponed struct {
 	due     time.Time
 	since   time.Time // it is in the store
 	inCall  int64     // the call that last delivered it
+	epoch   int64     // of the range's owner that postponed it
+	token   string    // that range
 }
 
 // cameFromStore reports whether a change may have been delivered from the store, whatever
@@ -48,7 +50,7 @@ func (c *checker) postpone(e Event) {
 		l := c.byToken[e.Range]
 		late := l != nil && l.epoch > e.Epoch || change.handled && !change.again && e.Epoch <= change.by.epoch
 		twice := change.twice || change.inStore && change.late
-		change.postponed = postponed{inStore: true, follows: e.Op == BlockedKey, late: late, twice: twice, due: e.Due, since: e.Time, inCall: change.inCall}
+		change.postponed = postponed{inStore: true, follows: e.Op == BlockedKey, late: late, twice: twice, due: e.Due, since: e.Time, inCall: change.inCall, epoch: e.Epoch, token: e.Range}
 	}
 }
 
@@ -69,7 +71,8 @@ func (c *checker) duePostponed(e Event) {
 		return
 	}
 	p := k.changes[e.Seq-1].postponed
-	if !p.inStore || p.follows || p.late {
+	isUnaware := p.token == e.Range && e.Epoch < p.epoch // an owner that lost the range before
+	if !p.inStore || p.follows || p.late || isUnaware {
 		return
 	}
 	c.report.count(PostponedEarly, 1, 0)

@@ -43,6 +43,15 @@ func TestPostponedChanges(t *testing.T) {
 			e[12].Time = e[12].Time.Add(-time.Second)
 			return e
 		}, PostponedEarly},
+		"too early by an owner that lost the range before": {func(e []Event) []Event {
+			for i := range e[8:] { // e[8] postpones in the epoch of a later owner
+				if e[8+i].Kind == End && e[8+i].Verdict == Postponed {
+					e[8+i].Epoch = 3
+				}
+			}
+			e[12].Time = e[12].Time.Add(-time.Second)
+			return e
+		}, ""},
 		"too late": {func(e []Event) []Event {
 			for i := 12; i < len(e); i++ {
 				e[i].Time = e[i].Time.Add(20 * time.Second)

@@ -51,6 +51,16 @@ func TestSinksAreJudged(t *testing.T) {
 			s.lease(Acquire, "b", 3, 0).deliver("b", 3, Event{Verdict: Handled}, 1, 2, 3)
 			return s.lease(Checkpoint, "b", 3, 3)
 		}, Limits{}, ""},
+		{"an operator skips what a host has buffered, goes back, and skips it again", func() *story {
+			s := bufferedHistory().deliver("a", 2, buffered, 1, 2, 3).lease(Release, "a", 2, 0)
+			s.lease(Seek, "operator", 3, 3).lease(Seek, "operator", 4, 0).lease(Seek, "operator", 5, 3)
+			return s.add(Event{Kind: Host, Op: Killed, Host: "a"})
+		}, Limits{}, ""},
+		{"an owner passes what another host has buffered, and an operator has skipped once", func() *story {
+			s := bufferedHistory().deliver("a", 2, buffered, 1, 2, 3).lease(Release, "a", 2, 0)
+			s.lease(Seek, "operator", 3, 3).lease(Seek, "operator", 4, 0)
+			return s.lease(Acquire, "b", 5, 0).lease(Checkpoint, "b", 5, 3)
+		}, Limits{}, Checkpoints},
 		{"a sink never flushes", func() *story { return bufferedHistory().deliver("a", 2, buffered, 1, 2, 3) }, Limits{}, NoLoss},
 		{"a call is not in feed order", func() *story {
 			return bufferedHistory().deliver("a", 2, Event{Verdict: Handled}, 1, 3, 2)
