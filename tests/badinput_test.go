@@ -42,7 +42,7 @@ func TestInvalidSettingsEndTheProcess(t *testing.T) {
 		{"HALLEY_CONNECTION", "AccountEndpoint=http://x/;AccountKey=c2VjcmV0;", []string{"CONNECTION", "name"}},
 		{"CosmosDB", "", []string{"CosmosDB", "not set"}},
 		{"CosmosDB", "AccountEndpoint=http://127.0.0.1:1/;", []string{"CosmosDB", "AccountKey"}},
-		{"CosmosDB", "AccountEndpoint=http://127.0.0.1:1/;AccountKey=not base64;", []string{"CosmosDB", "base64"}},
+		{"CosmosDB", "AccountEndpoint=http://127.0.0.1:1/;AccountKey=not a key;", []string{"CosmosDB", "base64"}},
 	} {
 		settings := anywhere()
 		settings[test.name] = test.value

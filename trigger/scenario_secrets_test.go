@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ func TestSecretsOfSettingsAreNotRepeated(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		logger, log := recordLog(slog.LevelDebug)
 		store := &memoryStore{putError: fmt.Errorf("server: AUTH %s", secret)}
+		var mu sync.Mutex
 		var events []string
 		h := w.host("a", func(_ context.Context, b Batch) error {
 			if strings.HasPrefix(b.Changes[0].ID(), "panic") {
@@ -32,7 +34,11 @@ func TestSecretsOfSettingsAreNotRepeated(t *testing.T) {
 			return errors.New("ERR AUTH " + secret + " called without any password configured")
 		}, withStore(store), func(f *Function, o *Options) {
 			f.MaxAttempts, o.Logger, f.StallAfter = 2, logger, time.Second
-			o.Observers = append(o.Observers, func(e Event) { events = append(events, fmt.Sprintf("%+v", e)) })
+			o.Observers = append(o.Observers, func(e Event) {
+				mu.Lock()
+				defer mu.Unlock()
+				events = append(events, fmt.Sprintf("%+v", e))
+			})
 		})
 		w.write("panic", "panic")
 		w.write(secret, "doc-"+secret)

@@ -62,10 +62,10 @@ func onFirstUse(pattern string) func() *regexp.Regexp {
 // Secrets outside of URLs. "%3d" is "=" in the Authorization header of Cosmos DB.
 var (
 	secretHint  = onFirstUse(`(?i)sig=|sig%3d|key=|signature=|secret=|token=|bearer |invalid port`)
-	secretValue = onFirstUse(`(?i)((?:\b|%26|u0026)sig(?:=|%3d)|\b(?:AccountKey|SharedAccessKey|SharedAccessSignature|client_secret|access_token)=|\bbearer )(?:[^\s;&"'<>\\\[][^\s;&"'<>\\]*)`)
+	secretValue = onFirstUse(`(?i)((?:\b|%26|u0026)sig(?:=|%3d)|\b(?:AccountKey|SharedAccessKey|SharedAccessSignature|client_secret|access_token)=|\bbearer )[^\s;&"'<>\\]+`)
 
 	// sasToken finds a whole SAS token: parameters before and after the signature.
-	sasToken = onFirstUse(`(?:(?:[\w-]+=[^\s;&"'<>\\]*(?:&amp;|\\+u0026|&))+|\b)sig=[^\s;&"'<>\\\[][^\s;&"'<>\\]*(?:(?:&amp;|\\+u0026|&)[\w-]+=[^\s;&"'<>\\]*)*`)
+	sasToken = onFirstUse(`(?:(?:[\w-]+=[^\s;&"'<>\\]*(?:&amp;|\\+u0026|&))+|\b)sig=[^\s;&"'<>\\]+(?:(?:&amp;|\\+u0026|&)[\w-]+=[^\s;&"'<>\\]*)*`)
 
 	// invalidPort finds what net/url quotes of a malformed URL, which may be the
 	// password in a URL whose user info has no "@".

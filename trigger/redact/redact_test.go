@@ -56,6 +56,8 @@ func TestTextRemovesSecrets(t *testing.T) {
 		"BlobEndpoint=https://h/;SharedAccessSignature=sv=1&sig=CANARY":        "BlobEndpoint=https://h/;sig=[redacted]",
 		`{"m":"with sv=1\u0026sp=rw\u0026sig=CANARY%3D\u0026se=1"}`:            `{"m":"with sig=[redacted]"}`,
 		`{"e":"{\"m\":\"sv=1\\u0026sig=CANARY%3D\"}"}`:                         `{"e":"{\"m\":\"sig=[redacted]\"}"}`,
+		"sv=2024&sig=[redacted]CANARY%3D&se=1":                                 "sig=[redacted]",
+		"AccountKey=[redacted]CANARY==;":                                       "AccountKey=[redacted];",
 		`\u0026sig=CANARY`:                                                     `\u0026sig=[redacted]`,
 		"Authorization: Bearer CANARY.x-y_z":                                   "Authorization: Bearer [redacted]",
 		"two\nhttps://h/?q=CANARY\nlines":                                      "two\nhttps://h/?[redacted]\nlines",
