@@ -17,7 +17,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -27,11 +26,12 @@ type ServeOptions struct {
 	// Addr is the address to listen on; "" = 127.0.0.1:8081. If the port is 0, the
 	// system chooses a free one.
 	Addr string
-	// TLS serves HTTPS, with a certificate for localhost and the loopback addresses
-	// that is made at the start.
+	// TLS makes the endpoint one of HTTPS. The port always serves both HTTP and HTTPS, and
+	// each client is told an endpoint in the scheme that it has used.
 	TLS bool
-	// CertOut is the file to which the certificate is written as PEM, for clients to
-	// trust; "" = none.
+	// CertOut is the file to which the certificate of HTTPS is written as PEM, for clients
+	// to trust; "" = none. The certificate is for localhost and the loopback addresses, and
+	// is made at the start.
 	CertOut string
 	// AllowRemote permits an Addr that other machines reach. The account's key is
 	// public: every machine that reaches the account controls it.
@@ -63,12 +63,9 @@ func (a *Account) Serve(ctx context.Context, o ServeOptions) error {
 	if err := o.check(); err != nil {
 		return fmt.Errorf("serve emulator: %w", err)
 	}
-	var config *tls.Config
-	if o.TLS {
-		var err error
-		if config, err = makeCertificate(o.CertOut); err != nil {
-			return fmt.Errorf("serve emulator: %w", err)
-		}
+	config, err := makeCertificate(o.CertOut)
+	if err != nil {
+		return fmt.Errorf("serve emulator: %w", err)
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.Addr)
 	if err != nil {
@@ -93,8 +90,6 @@ func (o ServeOptions) check() error {
 		return fmt.Errorf("address %q must be host:port, such as 127.0.0.1:8081: %w", o.Addr, err)
 	case !o.AllowRemote && !loopbackName(host):
 		return fmt.Errorf("address %q can be reached by other machines, and the key of the account is public: listen on 127.0.0.1, or allow remote access", o.Addr)
-	case o.CertOut != "" && !o.TLS:
-		return errors.New("a certificate file is set without TLS: turn TLS on")
 	}
 	if u, err := url.Parse(o.Advertise); o.Advertise != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "") {
 		return fmt.Errorf("the URL to advertise, %q, must be http:// or https:// and a host, such as https://cosmos.test:8443", o.Advertise)
@@ -129,9 +124,11 @@ func (o ServeOptions) endpoint(address *net.TCPAddr) string {
 	return scheme + "://" + net.JoinHostPort(host.String(), fmt.Sprint(address.Port)) + "/"
 }
 
-// accept serves until ctx ends.
-func (a *Account) accept(ctx context.Context, listener net.Listener, config *tls.Config) error {
+// accept serves HTTP and HTTPS until ctx ends.
+func (a *Account) accept(ctx context.Context, tcp net.Listener, config *tls.Config) error {
 	var unused unusedConnections
+	listener := listenForBoth(tcp, config, &unused)
+	defer listener.wait()
 	server := &http.Server{
 		Handler: a, TLSConfig: config, ConnState: unused.follow,
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
@@ -144,15 +141,9 @@ func (a *Account) accept(ctx context.Context, listener net.Listener, config *tls
 	stop := context.AfterFunc(ctx, func() {
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
 		defer cancel()
-		unused.closeAll()
 		stopped <- errors.Join(server.Shutdown(grace), server.Close())
 	})
-	var err error
-	if config != nil {
-		err = server.ServeTLS(listener, "", "")
-	} else {
-		err = server.Serve(listener)
-	}
+	err := server.Serve(listener)
 	if stop() {
 		return errors.Join(err, server.Close()) // the server ended before ctx did
 	}
@@ -160,26 +151,6 @@ func (a *Account) accept(ctx context.Context, listener net.Listener, config *tls
 		return err
 	}
 	return nil
-}
-
-// unusedConnections are those that have brought no request yet. Clients open them in
-// advance, and [http.Server.Shutdown] would wait five seconds for their first request.
-type unusedConnections struct{ open sync.Map }
-
-// follow keeps the set, as a server's ConnState.
-func (u *unusedConnections) follow(c net.Conn, state http.ConnState) {
-	if state == http.StateNew {
-		u.open.Store(c, nil)
-		return
-	}
-	u.open.Delete(c)
-}
-
-func (u *unusedConnections) closeAll() {
-	u.open.Range(func(c, _ any) bool {
-		_ = c.(net.Conn).Close() // no request is lost
-		return true
-	})
 }
 
 // certificateLife is how long a certificate of one start is valid.
@@ -218,5 +189,5 @@ func makeCertificate(file string) (*tls.Config, error) {
 		}
 	}
 	certificate := tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-	return &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}, nil
+	return &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}, nil
 }
