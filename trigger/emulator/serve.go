@@ -2,6 +2,7 @@ package emulator
 
 import (
 	"context"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -29,9 +30,9 @@ type ServeOptions struct {
 	// TLS makes the endpoint one of HTTPS. The port always serves both HTTP and HTTPS, and
 	// each client is told an endpoint in the scheme that it has used.
 	TLS bool
-	// CertOut is the file to which the certificate of HTTPS is written as PEM, for clients
-	// to trust; "" = none. The certificate is for localhost and the loopback addresses, and
-	// is made at the start.
+	// CertOut is the file to which the authority of the certificate of HTTPS is written as
+	// PEM, for clients to trust; "" = none. The certificate is for localhost and the loopback
+	// addresses; both are made at the start.
 	CertOut string
 	// AllowRemote permits an Addr that other machines reach. The account's key is
 	// public: every machine that reaches the account controls it.
@@ -156,38 +157,53 @@ func (a *Account) accept(ctx context.Context, tcp net.Listener, config *tls.Conf
 // certificateLife is how long a certificate of one start is valid.
 const certificateLife = 365 * 24 * time.Hour
 
-// makeCertificate makes a self-signed certificate for this machine, and writes it
-// to file if that is not "".
+// makeCertificate makes a certificate for this machine, and the authority that issues it:
+// some clients, as that for Rust, take no certificate that is its own authority. The
+// authority's certificate is written to file if that is not "". Its key is not kept.
 func makeCertificate(file string) (*tls.Config, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("make key: %w", err)
+	authority := &x509.Certificate{
+		Subject:  pkix.Name{CommonName: "Halley emulator, authority of one start"},
+		KeyUsage: x509.KeyUsageCertSign, IsCA: true, BasicConstraintsValid: true,
 	}
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	root, err := issue(authority, nil, nil)
 	if err != nil {
-		return nil, fmt.Errorf("make serial number: %w", err)
+		return nil, err
 	}
-	template := &x509.Certificate{
-		SerialNumber: serial,
-		Subject:      pkix.Name{CommonName: "Halley emulator"},
-		DNSNames:     []string{"localhost"},
-		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
-		NotBefore:    time.Now().Add(-time.Hour),
-		NotAfter:     time.Now().Add(certificateLife),
-		KeyUsage:     x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		IsCA:         true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	server, err := issue(&x509.Certificate{
+		Subject:     pkix.Name{CommonName: "Halley emulator"},
+		DNSNames:    []string{"localhost"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true,
+	}, authority, root.PrivateKey)
 	if err != nil {
-		return nil, fmt.Errorf("sign certificate: %w", err)
+		return nil, err
 	}
 	if file != "" {
-		text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+		text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate[0]})
 		if err := os.WriteFile(file, text, 0o644); err != nil {
 			return nil, fmt.Errorf("write certificate: %w", err)
 		}
 	}
-	certificate := tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-	return &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}, nil
+	return &tls.Config{Certificates: []tls.Certificate{server}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}, nil
+}
+
+// issue makes a key, and a certificate of it that issuer signs; if issuer is nil, it signs itself.
+func issue(template, issuer *x509.Certificate, signer crypto.PrivateKey) (tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("make key: %w", err)
+	}
+	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)); err != nil {
+		return tls.Certificate{}, fmt.Errorf("make serial number: %w", err)
+	}
+	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(certificateLife)
+	if issuer == nil {
+		issuer, signer = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, issuer, &key.PublicKey, signer)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("sign certificate: %w", err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
 }

@@ -180,6 +180,9 @@ func TestServeBothSchemes(t *testing.T) {
 				}
 				body, _ := io.ReadAll(resp.Body)
 				resp.Body.Close()
+				if resp.TLS != nil && resp.TLS.PeerCertificates[0].IsCA { // the SDK for Rust would refuse it
+					t.Error("the certificate of the server is one of an authority")
+				}
 				if resp.ProtoMajor != protocol || !strings.Contains(string(body), `"`+endpoint+`/"`) {
 					t.Errorf("%s over %s: %s", endpoint, resp.Proto, body)
 				}

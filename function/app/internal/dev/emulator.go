@@ -57,7 +57,7 @@ script faults; GET /_emulator/state shows all of it.`,
 	f := c.Flags()
 	f.StringVar(&serve.Addr, "addr", "127.0.0.1:8081", "address to listen on")
 	f.BoolVar(&serve.TLS, "tls", false, "print an endpoint of HTTPS; the port serves both HTTP and HTTPS")
-	f.StringVar(&serve.CertOut, "cert-out", "", "write the certificate of HTTPS, which is made at each start, to this file, as PEM")
+	f.StringVar(&serve.CertOut, "cert-out", "", "write the certificate authority of HTTPS, which is made at each start, to this file, as PEM")
 	f.StringVar(&serve.Advertise, "advertise", "", "URL that clients are told to use, such as that of a proxy (default: the host that they have used)")
 	f.BoolVar(&serve.AllowRemote, "allow-remote", false, "allow an address that is not loopback")
 	f.StringArrayVar(&account.Hosts, "allow-host", nil, "name by which clients may address the account besides localhost and IP addresses; may be repeated")
