@@ -90,7 +90,7 @@ func TestInvalidCommandLines(t *testing.T) {
 	}{
 		{"orbit", "orbit"},
 		{"emulator --addr 0.0.0.0:0", "listen on 127.0.0.1"},
-		{"emulator --cert-out x.pem", "--tls"},
+		{"emulator --addr 127.0.0.1:0 --cert-out no/directory/x.pem", "write certificate"},
 		{"dev --hosts 0 --for 1s", "--hosts"},
 		{"dev --for 1s --split-after 2s", "--split-after"},
 		{"run now", "now"},

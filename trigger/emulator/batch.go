@@ -59,7 +59,7 @@ func (c *call) batch() (*response, error) {
 	}
 	key, err := o.wholeKey(c.header.Get("X-Ms-Documentdb-Partitionkey"))
 	if err != nil {
-		return nil, err
+		return nil, c.refuse(o, err)
 	}
 	return c.locked(o, func() (*response, error) {
 		t, err := begin(o, key, c.now)

@@ -89,7 +89,7 @@ var queryFeatures = []feature{
 	{"ORDER BY", done, "several expressions need no composite index"},
 	{"parameters", done, ""},
 	{"ORDER BY VectorDistance", done, ""},
-	{"FROM subqueries over several ranges", documented, "DISTINCT in them only if they are counted"},
+	{"FROM subqueries over several ranges", documented, "DISTINCT in them only if they are counted; any with a partition key"},
 	{"ST_DISTANCE and ST_WITHIN of lines, or of two regions", refused, "points, and points in regions"},
 	{"ORDER BY RANK", refused, "there is no hybrid search"},
 	{"ORDER BY with aggregates", documented, "it changes nothing"},

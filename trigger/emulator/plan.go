@@ -48,6 +48,9 @@ func (c *call) planQuery() (*response, error) {
 
 func (q queryText) plan(s span) (queryPlan, error) {
 	plan, err := q.Plan(q.parameters)
+	if s.key != "" {
+		plan, err = q.PlanOfKey(q.parameters)
+	}
 	if err != nil {
 		return queryPlan{}, queryFailure(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
-	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -190,9 +189,11 @@ type bookmark struct {
 	// Value then name. Clients may continue with another filter.
 	Keys json.RawMessage `json:"keys,omitempty"`
 
-	// Range is the range whose results Count counts, if the query neither streams nor is
-	// ordered and its client puts ranges together. Other ranges have other results.
-	Range string `json:"range,omitempty"`
+	// Min and Max bound the keys whose results Count counts, if a client puts the results of
+	// ranges together and the query combines documents. When their range has split, the
+	// child with the first of these keys continues for all of them.
+	Min string `json:"min,omitempty"`
+	Max string `json:"max,omitempty"`
 }
 
 func (c *call) continuation() (bookmark, error) {
@@ -223,24 +224,24 @@ func (r *results) full(limit, next int) bool {
 }
 
 // page runs the query from a bookmark until a page is full. If the query streams, a
-// full page always has a next one, which may be empty, as on the service. The groups or
-// distinct results of a range are in one page whatever its limit, because no bookmark
-// in their middle could be used after a split.
+// full page always has a next one, which may be empty, as on the service.
 func (q queryText) page(s *scan, from bookmark, limit int) (results, error) {
 	window, err := q.Limits(q.parameters)
 	if err != nil {
 		return results{}, queryFailure(err)
 	}
 	properties := q.Properties()
-	rangeID := s.rangeID
-	if properties.Streams || properties.Ordered {
-		rangeID = ""
+	combines := !properties.Streams && !properties.Ordered
+	next := bookmark{}
+	if combines && s.rangeID != "" && s.key == "" {
+		continues, err := s.bound(from)
+		if err != nil || !continues {
+			return results{}, err
+		}
+		next.Min, next.Max = s.min, s.max
 	}
-	if rangeID != "" {
-		limit = math.MaxInt
-	}
-	if from.Count > 0 && from.Range != rangeID {
-		return results{}, badRequest("The continuation is one of partition key range %q, which has split or merged, or of another query: run the query again.", from.Range)
+	if from.Count > 0 && (from.Max == "") != (next.Max == "") {
+		return results{}, badRequest("The continuation is one of another query: run the query again.")
 	}
 	documents, position, err := s.input(properties, from)
 	if err != nil {
@@ -255,8 +256,9 @@ func (q queryText) page(s *scan, from bookmark, limit int) (results, error) {
 			r.Value = jsonform.Projected(r.Value)
 		}
 		if found.full(limit, len(r.Value)) { // there are more results
-			found.next = &bookmark{Count: position.Count, Range: rangeID}
-			if properties.Ordered || properties.Streams {
+			next.Count = position.Count
+			found.next = &next
+			if !combines {
 				found.next = s.bookmark(position, window)
 			}
 			break

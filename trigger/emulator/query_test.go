@@ -354,31 +354,45 @@ func TestMissingResourcesNameTheirType(t *testing.T) {
 	}
 }
 
-// No continuation in the middle of a range's groups could be used after a split.
-func TestGroupsOfARangeAreInOnePage(t *testing.T) {
-	c := twenty(t, 2)
-	for _, query := range []string{"SELECT DISTINCT VALUE c.n FROM c", "SELECT c.n, COUNT(1) AS k FROM c GROUP BY c.n"} {
-		count := 0
-		for _, r := range c.ranges() {
-			a := c.expect("200", "POST", items, ask(query), with(crossHeader, append(rangeID(r.ID), "x-ms-max-item-count", "1")...)...)
-			if a.header.Get("x-ms-continuation") != "" {
-				t.Errorf("%s has a second page", query)
-			}
-			var page struct{ Documents []any }
-			if err := json.Unmarshal([]byte(a.body), &page); err != nil {
-				t.Fatal(err)
-			}
-			count += len(page.Documents)
-		}
-		if count != 20 {
-			t.Errorf("%s gives %d results", query, count)
-		}
-		a := c.expect("400", "POST", items, ask(query), with(crossHeader, append(rangeID("1"), "x-ms-continuation", `{"count":1,"range":"0"}`)...)...)
-		if !strings.Contains(a.body, "split or merged") {
-			t.Errorf("%s", a.body)
+// A client that merges the groups of ranges gets them in pages. If a range splits between two of
+// them, one child continues with the groups of both, and the other has no more.
+func TestGroupsOfARangeComeInPages(t *testing.T) {
+	c, a := newItems(t, 1, nil)
+	for i, k := range keys(30) {
+		c.upsert(fmt.Sprintf(`{"id":%q,"pk":%q,"n":%d}`, k, k, i/3), k)
+	}
+	page := func(id, query, token string) answer {
+		return c.expect("200", "POST", items, ask(query), with(crossHeader, append(rangeID(id), "x-ms-max-item-count", "4", "x-ms-continuation", token)...)...)
+	}
+	queries := []string{"SELECT DISTINCT VALUE c.n FROM c", "SELECT c.n, COUNT(1) AS k FROM c GROUP BY c.n"}
+	tokens := make([]string, len(queries))
+	for i, query := range queries {
+		first := page("0", query, "")
+		if tokens[i] = first.header.Get("x-ms-continuation"); tokens[i] == "" || first.header.Get("x-ms-item-count") != "4" {
+			t.Fatalf("%s: the first page is %s", query, first.body)
 		}
 	}
-	if pages := c.query(ask("SELECT DISTINCT VALUE c.n FROM c"), append(pk("1"), "x-ms-max-item-count", "4")...); len(pages) != 3 {
-		t.Errorf("a key has %d pages", len(pages))
+	if _, err := a.Split("db", "c", "0"); err != nil {
+		t.Fatal(err)
+	}
+	for i, query := range queries {
+		counts := []string{}
+		for _, r := range c.ranges() {
+			for token := tokens[i]; ; {
+				next := page(r.ID, query, token)
+				counts = append(counts, next.header.Get("x-ms-item-count"))
+				if token = next.header.Get("x-ms-continuation"); token == "" {
+					break
+				}
+			}
+		}
+		if !slices.Equal(counts, []string{"4", "2", "0"}) {
+			t.Errorf("%s: after the split, pages have %v results", query, counts)
+		}
+		c.expect("410/1002", "POST", items, ask(query), with(crossHeader, append(rangeID("0"), "x-ms-continuation", tokens[i])...)...)
+		other := c.expect("400", "POST", items, ask(query), with(crossHeader, append(pk("key1"), "x-ms-continuation", tokens[i])...)...)
+		if !strings.Contains(other.body, "another query") {
+			t.Errorf("%s", other.body)
+		}
 	}
 }

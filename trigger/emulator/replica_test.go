@@ -95,6 +95,7 @@ func TestEachAnswerTellsItsPartition(t *testing.T) {
 		{"replace", "200/", "PUT", items + "/a", doc("a", "k"), pk("k"), written, "any"},
 		{"patch", "200/", "PATCH", items + "/a", `{"operations":[{"op":"set","path":"/n","value":1}]}`, pk("k"), written, "any"},
 		{"delete", "204/", "DELETE", items + "/a", "", pk("k"), written, "any"},
+		{"batch without a key", "400/1001", "POST", items, `[{"operationType":"Create","resourceBody":` + doc("b", "k") + `}]`, batch[2:], data, "0.00"},
 		{"batch", "200/", "POST", items, `[{"operationType":"Create","resourceBody":` + doc("b", "k") + `}]`, batch, written, "any"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

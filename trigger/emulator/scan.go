@@ -57,6 +57,23 @@ func (c *call) scan(q queryText, o *container) (*scan, error) {
 	return s, err
 }
 
+// bound makes the scan one of bounds instead of the range that the request names, so that
+// results which combine documents stay the same when that range splits between two pages. It
+// returns false if another range continues after the bookmark.
+func (s *scan) bound(from bookmark) (continues bool, err error) {
+	err = s.ranges(func(partitions []*partition) {
+		p := partitions[0]
+		lowest, highest := max(s.min, p.Min), min(s.max, p.Max)
+		if from.Count > 0 {
+			lowest, highest = from.Min, from.Max
+		}
+		if continues = epk.Contains(p.Min, p.Max, lowest); continues {
+			s.min, s.max, s.rangeID = lowest, highest, ""
+		}
+	})
+	return continues, err
+}
+
 // snapshot is one document, and the sequence number of its item.
 type snapshot struct {
 	seq  int64

@@ -2,6 +2,7 @@ package emulator
 
 import (
 	"context"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -17,7 +18,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -27,11 +27,12 @@ type ServeOptions struct {
 	// Addr is the address to listen on; "" = 127.0.0.1:8081. If the port is 0, the
 	// system chooses a free one.
 	Addr string
-	// TLS serves HTTPS, with a certificate for localhost and the loopback addresses
-	// that is made at the start.
+	// TLS makes the endpoint one of HTTPS. The port always serves both HTTP and HTTPS, and
+	// each client is told an endpoint in the scheme that it has used.
 	TLS bool
-	// CertOut is the file to which the certificate is written as PEM, for clients to
-	// trust; "" = none.
+	// CertOut is the file to which the authority of the certificate of HTTPS is written as
+	// PEM, for clients to trust; "" = none. The certificate is for localhost and the loopback
+	// addresses; both are made at the start.
 	CertOut string
 	// AllowRemote permits an Addr that other machines reach. The account's key is
 	// public: every machine that reaches the account controls it.
@@ -63,12 +64,9 @@ func (a *Account) Serve(ctx context.Context, o ServeOptions) error {
 	if err := o.check(); err != nil {
 		return fmt.Errorf("serve emulator: %w", err)
 	}
-	var config *tls.Config
-	if o.TLS {
-		var err error
-		if config, err = makeCertificate(o.CertOut); err != nil {
-			return fmt.Errorf("serve emulator: %w", err)
-		}
+	config, err := makeCertificate(o.CertOut)
+	if err != nil {
+		return fmt.Errorf("serve emulator: %w", err)
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.Addr)
 	if err != nil {
@@ -93,8 +91,6 @@ func (o ServeOptions) check() error {
 		return fmt.Errorf("address %q must be host:port, such as 127.0.0.1:8081: %w", o.Addr, err)
 	case !o.AllowRemote && !loopbackName(host):
 		return fmt.Errorf("address %q can be reached by other machines, and the key of the account is public: listen on 127.0.0.1, or allow remote access", o.Addr)
-	case o.CertOut != "" && !o.TLS:
-		return errors.New("a certificate file is set without TLS: turn TLS on")
 	}
 	if u, err := url.Parse(o.Advertise); o.Advertise != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "") {
 		return fmt.Errorf("the URL to advertise, %q, must be http:// or https:// and a host, such as https://cosmos.test:8443", o.Advertise)
@@ -129,9 +125,11 @@ func (o ServeOptions) endpoint(address *net.TCPAddr) string {
 	return scheme + "://" + net.JoinHostPort(host.String(), fmt.Sprint(address.Port)) + "/"
 }
 
-// accept serves until ctx ends.
-func (a *Account) accept(ctx context.Context, listener net.Listener, config *tls.Config) error {
+// accept serves HTTP and HTTPS until ctx ends.
+func (a *Account) accept(ctx context.Context, tcp net.Listener, config *tls.Config) error {
 	var unused unusedConnections
+	listener := listenForBoth(tcp, config, &unused)
+	defer listener.wait()
 	server := &http.Server{
 		Handler: a, TLSConfig: config, ConnState: unused.follow,
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
@@ -144,15 +142,9 @@ func (a *Account) accept(ctx context.Context, listener net.Listener, config *tls
 	stop := context.AfterFunc(ctx, func() {
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
 		defer cancel()
-		unused.closeAll()
 		stopped <- errors.Join(server.Shutdown(grace), server.Close())
 	})
-	var err error
-	if config != nil {
-		err = server.ServeTLS(listener, "", "")
-	} else {
-		err = server.Serve(listener)
-	}
+	err := server.Serve(listener)
 	if stop() {
 		return errors.Join(err, server.Close()) // the server ended before ctx did
 	}
@@ -162,61 +154,56 @@ func (a *Account) accept(ctx context.Context, listener net.Listener, config *tls
 	return nil
 }
 
-// unusedConnections are those that have brought no request yet. Clients open them in
-// advance, and [http.Server.Shutdown] would wait five seconds for their first request.
-type unusedConnections struct{ open sync.Map }
-
-// follow keeps the set, as a server's ConnState.
-func (u *unusedConnections) follow(c net.Conn, state http.ConnState) {
-	if state == http.StateNew {
-		u.open.Store(c, nil)
-		return
-	}
-	u.open.Delete(c)
-}
-
-func (u *unusedConnections) closeAll() {
-	u.open.Range(func(c, _ any) bool {
-		_ = c.(net.Conn).Close() // no request is lost
-		return true
-	})
-}
-
 // certificateLife is how long a certificate of one start is valid.
 const certificateLife = 365 * 24 * time.Hour
 
-// makeCertificate makes a self-signed certificate for this machine, and writes it
-// to file if that is not "".
+// makeCertificate makes a certificate for this machine, and the authority that issues it:
+// some clients, as that for Rust, take no certificate that is its own authority. The
+// authority's certificate is written to file if that is not "". Its key is not kept.
 func makeCertificate(file string) (*tls.Config, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("make key: %w", err)
+	authority := &x509.Certificate{
+		Subject:  pkix.Name{CommonName: "Halley emulator, authority of one start"},
+		KeyUsage: x509.KeyUsageCertSign, IsCA: true, BasicConstraintsValid: true,
 	}
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	root, err := issue(authority, nil, nil)
 	if err != nil {
-		return nil, fmt.Errorf("make serial number: %w", err)
+		return nil, err
 	}
-	template := &x509.Certificate{
-		SerialNumber: serial,
-		Subject:      pkix.Name{CommonName: "Halley emulator"},
-		DNSNames:     []string{"localhost"},
-		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
-		NotBefore:    time.Now().Add(-time.Hour),
-		NotAfter:     time.Now().Add(certificateLife),
-		KeyUsage:     x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		IsCA:         true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	server, err := issue(&x509.Certificate{
+		Subject:     pkix.Name{CommonName: "Halley emulator"},
+		DNSNames:    []string{"localhost"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true,
+	}, authority, root.PrivateKey)
 	if err != nil {
-		return nil, fmt.Errorf("sign certificate: %w", err)
+		return nil, err
 	}
 	if file != "" {
-		text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+		text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate[0]})
 		if err := os.WriteFile(file, text, 0o644); err != nil {
 			return nil, fmt.Errorf("write certificate: %w", err)
 		}
 	}
-	certificate := tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-	return &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}, nil
+	return &tls.Config{Certificates: []tls.Certificate{server}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}, nil
+}
+
+// issue makes a key, and a certificate of it that issuer signs; if issuer is nil, it signs itself.
+func issue(template, issuer *x509.Certificate, signer crypto.PrivateKey) (tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("make key: %w", err)
+	}
+	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)); err != nil {
+		return tls.Certificate{}, fmt.Errorf("make serial number: %w", err)
+	}
+	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(certificateLife)
+	if issuer == nil {
+		issuer, signer = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, issuer, &key.PublicKey, signer)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("sign certificate: %w", err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
 }

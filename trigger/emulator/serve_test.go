@@ -149,32 +149,45 @@ func TestHeaderNamesOnTheWire(t *testing.T) {
 	}
 }
 
-func TestServeTLS(t *testing.T) {
-	_, a := newItems(t, 1, nil)
-	file := filepath.Join(t.TempDir(), "cert.pem")
-	endpoint := serve(t, a, ServeOptions{TLS: true, CertOut: file})
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(text) {
-		t.Fatalf("%s is no PEM certificate", text)
-	}
-	for _, protocol := range []int{1, 2} {
-		for _, host := range []string{"127.0.0.1", "localhost"} {
-			transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: protocol == 2}
-			c := &client{t: t, do: (&http.Client{Transport: transport}).Do, endpoint: strings.Replace(strings.TrimSuffix(endpoint, "/"), "127.0.0.1", host, 1)}
-			resp, err := c.do(c.request("GET", "/", "", nil))
-			if err != nil {
-				t.Fatal(err)
+// TestServeBothSchemes: one port serves HTTP and HTTPS, whichever its endpoint names, and tells
+// each client an endpoint in the scheme and under the host that it has used.
+func TestServeBothSchemes(t *testing.T) {
+	for _, encrypted := range []bool{false, true} {
+		_, a := newItems(t, 1, nil)
+		file := filepath.Join(t.TempDir(), "cert.pem")
+		scheme, address, _ := strings.Cut(strings.TrimSuffix(serve(t, a, ServeOptions{TLS: encrypted, CertOut: file}), "/"), "://")
+		if (scheme == "https") != encrypted {
+			t.Errorf("TLS %v: the endpoint is one of %s", encrypted, scheme)
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		roots := x509.NewCertPool()
+		if !roots.AppendCertsFromPEM(text) {
+			t.Fatalf("%s is no PEM certificate", text)
+		}
+		for _, endpoint := range []string{"http://" + address, "https://" + address, "https://" + strings.Replace(address, "127.0.0.1", "localhost", 1)} {
+			for _, protocol := range []int{1, 2} {
+				transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, Protocols: new(http.Protocols)}
+				transport.Protocols.SetHTTP1(protocol == 1)
+				transport.Protocols.SetHTTP2(protocol == 2)
+				transport.Protocols.SetUnencryptedHTTP2(protocol == 2)
+				c := &client{t: t, do: (&http.Client{Transport: transport}).Do, endpoint: endpoint}
+				resp, err := c.do(c.request("GET", "/", "", nil))
+				if err != nil {
+					t.Fatal(err)
+				}
+				body, _ := io.ReadAll(resp.Body)
+				resp.Body.Close()
+				if resp.TLS != nil && resp.TLS.PeerCertificates[0].IsCA { // the SDK for Rust would refuse it
+					t.Error("the certificate of the server is one of an authority")
+				}
+				if resp.ProtoMajor != protocol || !strings.Contains(string(body), `"`+endpoint+`/"`) {
+					t.Errorf("%s over %s: %s", endpoint, resp.Proto, body)
+				}
+				transport.CloseIdleConnections()
 			}
-			body, _ := io.ReadAll(resp.Body)
-			resp.Body.Close()
-			if resp.ProtoMajor != protocol || !strings.Contains(string(body), c.endpoint) {
-				t.Errorf("%s over %s: %s", host, resp.Proto, body)
-			}
-			transport.CloseIdleConnections()
 		}
 	}
 }
@@ -195,8 +208,7 @@ func TestServeRefuses(t *testing.T) {
 		{ServeOptions{Addr: "192.0.2.1:0"}, "remote"},
 		{ServeOptions{Addr: "localhost"}, "host:port"},
 		{ServeOptions{Addr: taken.Addr().String()}, "in use"},
-		{ServeOptions{Addr: "127.0.0.1:0", CertOut: "x"}, "TLS"},
-		{ServeOptions{Addr: "127.0.0.1:0", TLS: true, CertOut: filepath.Join(t.TempDir(), "no", "file")}, "certificate"},
+		{ServeOptions{Addr: "127.0.0.1:0", CertOut: filepath.Join(t.TempDir(), "no", "file")}, "certificate"},
 	} {
 		if err := a.Serve(t.Context(), tt.options); err == nil || !strings.Contains(err.Error(), tt.names) {
 			t.Errorf("%+v: %v, want an error that names %q", tt.options, err, tt.names)

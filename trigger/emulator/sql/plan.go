@@ -43,12 +43,30 @@ var aggregateOperators = map[string]string{
 // Plan plans the query. It returns an [*Error] if clients cannot combine the results
 // of several ranges, or if a parameter is invalid. A query that is [Properties].Constant
 // goes as it is to one range.
-func (q *Query) Plan(parameters map[string]json.RawMessage) (p Plan, err error) {
-	defer recoverError(&err)
+func (q *Query) Plan(parameters map[string]json.RawMessage) (Plan, error) {
 	window, err := q.Limits(parameters)
 	if err != nil {
-		return p, err
+		return Plan{}, err
 	}
+	return q.combined(window)
+}
+
+// PlanOfKey plans the query for one partition key. One range holds its documents, so a
+// query whose results clients could not combine goes to this range as it is.
+func (q *Query) PlanOfKey(parameters map[string]json.RawMessage) (Plan, error) {
+	window, err := q.Limits(parameters)
+	if err != nil {
+		return Plan{}, err
+	}
+	if p, err := q.combined(window); err == nil {
+		return p, nil
+	}
+	return emptyPlan(q.statement), nil
+}
+
+// combined is the plan by which a client puts the results of several ranges together.
+func (q *Query) combined(window Limits) (p Plan, err error) {
+	defer recoverError(&err)
 	s := *q.statement
 	counted := s.distinctCount()
 	if counted != nil {

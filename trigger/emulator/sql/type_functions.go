@@ -11,6 +11,7 @@ var typeFunctions = map[string]*function{
 	"IS_DEFINED":       test1(value.defined),
 	"IS_NULL":          test1(func(v value) bool { return v.kind == kindNull }),
 	"IS_BOOL":          test1(func(v value) bool { return v.kind == kindBoolean }),
+	"IS_BOOLEAN":       test1(func(v value) bool { return v.kind == kindBoolean }), // azure-cosmos 4.80 for Java names it so when it continues ORDER BY
 	"IS_NUMBER":        test1(func(v value) bool { return v.kind == kindNumber }),
 	"IS_STRING":        test1(func(v value) bool { return v.kind == kindString }),
 	"IS_ARRAY":         test1(func(v value) bool { return v.kind == kindArray }),

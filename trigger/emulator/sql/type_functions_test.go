@@ -34,6 +34,8 @@ var typeCalls = []expressionCase{
 	{`IS_BOOL("true")`, `false`},
 	{`IS_BOOL(1 = 2)`, `true`},
 	{`IS_BOOL(null)`, `false`},
+	{`IS_BOOLEAN(false)`, `true`},
+	{`IS_BOOLEAN("false")`, `false`},
 
 	{`IS_NUMBER(c.n)`, `true`},
 	{`IS_NUMBER("1")`, `false`},

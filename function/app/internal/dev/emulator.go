@@ -35,6 +35,9 @@ func NewEmulatorCommand() *cobra.Command {
 of the REST API, until a signal. The account is in memory unless --data names a
 directory. It listens on loopback only, unless --allow-remote is given.
 
+The port serves HTTP and HTTPS, both over HTTP/1.1 and HTTP/2. Clients that check
+certificates trust the file of --cert-out.
+
 Clients address it as localhost or by an IP address; --allow-host permits another
 name, such as that of a container. Requests of web pages are refused: those with
 an Origin header, or with another name as their Host.
@@ -53,8 +56,8 @@ script faults; GET /_emulator/state shows all of it.`,
 	c.AddCommand(emulatorExportCommand())
 	f := c.Flags()
 	f.StringVar(&serve.Addr, "addr", "127.0.0.1:8081", "address to listen on")
-	f.BoolVar(&serve.TLS, "tls", false, "serve HTTPS with a certificate made at start")
-	f.StringVar(&serve.CertOut, "cert-out", "", "write that certificate to this file, as PEM")
+	f.BoolVar(&serve.TLS, "tls", false, "print an endpoint of HTTPS; the port serves both HTTP and HTTPS")
+	f.StringVar(&serve.CertOut, "cert-out", "", "write the certificate authority of HTTPS, which is made at each start, to this file, as PEM")
 	f.StringVar(&serve.Advertise, "advertise", "", "URL that clients are told to use, such as that of a proxy (default: the host that they have used)")
 	f.BoolVar(&serve.AllowRemote, "allow-remote", false, "allow an address that is not loopback")
 	f.StringArrayVar(&account.Hosts, "allow-host", nil, "name by which clients may address the account besides localhost and IP addresses; may be repeated")
@@ -74,10 +77,7 @@ const accountGC = 30
 
 // serveEmulator serves an account until ctx ends.
 func serveEmulator(ctx context.Context, options emulator.Options, serve emulator.ServeOptions, containers, seeds []string, out io.Writer) (err error) {
-	switch {
-	case serve.CertOut != "" && !serve.TLS:
-		return errors.New("--cert-out needs --tls: without it there is no certificate")
-	case !serve.AllowRemote && !handlers.IsLoopback(serve.Addr):
+	if !serve.AllowRemote && !handlers.IsLoopback(serve.Addr) {
 		return fmt.Errorf("--addr %s can be reached by other machines, and the account's key is public: listen on 127.0.0.1, or give --allow-remote", serve.Addr)
 	}
 	if os.Getenv("GOGC") == "" {
@@ -93,6 +93,9 @@ func serveEmulator(ctx context.Context, options emulator.Options, serve emulator
 	}
 	serve.Ready = func(endpoint string) {
 		fmt.Fprintf(out, "endpoint: %s\nconnection string: %s\n", endpoint, account.ConnectionString())
+		if serve.CertOut != "" {
+			fmt.Fprintf(out, "certificate for clients of HTTPS to trust: %s\n", serve.CertOut)
+		}
 	}
 	return account.Serve(ctx, serve)
 }

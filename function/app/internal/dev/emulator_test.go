@@ -57,7 +57,8 @@ func TestEmulatorCommand(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	in, out := io.Pipe()
 	done := make(chan error, 1)
-	command := emulatorCommand("--addr", "127.0.0.1:0", "--container", "games/results:/player:ranges=3", "--container", "games/leases:/id")
+	certificate := filepath.Join(t.TempDir(), "account.pem")
+	command := emulatorCommand("--addr", "127.0.0.1:0", "--cert-out", certificate, "--container", "games/results:/player:ranges=3", "--container", "games/leases:/id")
 	command.SetOut(out)
 	go func() {
 		done <- command.ExecuteContext(ctx)
@@ -71,8 +72,8 @@ func TestEmulatorCommand(t *testing.T) {
 			t.Fatalf("%v; it printed %q and ended with %v", err, printed, <-done)
 		}
 		printed += string(text[:n])
-		if _, after, ok := strings.Cut(printed, "connection string: "); ok && strings.HasSuffix(after, "\n") {
-			connection = strings.TrimSpace(after)
+		if before, path, ok := strings.Cut(printed, "\ncertificate for clients of HTTPS to trust: "); ok && path == certificate+"\n" {
+			_, connection, _ = strings.Cut(before, "connection string: ")
 		}
 	}
 	endpoint, credential, err := cosmos.ParseConnectionString(connection)
@@ -125,7 +126,7 @@ func TestEmulatorChecksData(t *testing.T) {
 func TestEmulatorRefusesFlags(t *testing.T) {
 	for says, args := range map[string][]string{
 		"--allow-remote":     {"--addr", "0.0.0.0:0"},
-		"--tls":              {"--cert-out", "cert.pem"},
+		"certificate":        {"--addr", "127.0.0.1:0", "--cert-out", filepath.Join(t.TempDir(), "no", "file")},
 		"RU":                 {"--ru", "-1"},
 		"database/container": {"--container", "results"},
 		"--data":             {"--addr", "127.0.0.1:0", "--data"},
