@@ -108,9 +108,9 @@ func (s *stream) update() error {
 			return err
 		}
 	}
-	if list := s.page.letterList(s.request.Context()); list.mark != s.letters {
-		s.letters = list.mark
-		if err := s.send("letter", map[string]int{"total": list.dead}); err != nil {
+	if list, ok := s.page.newestLetters(s.request.Context()); ok && list.mark() != s.letters {
+		s.letters = list.mark()
+		if err := s.send("letter", map[string]int{"total": list.Total}); err != nil {
 			return err
 		}
 	}

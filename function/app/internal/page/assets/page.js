@@ -284,7 +284,7 @@ function keep(node, fresh) {
 let status = { canAct: false, actions: [], hosts: [], functions: [], poison: [], health: {} }
 const ranges = new Map()
 let changes = new Map(), order = [], waiting = [], next = '', shown = 100, dropped = 0, kept = 0, version = '0', run = ''
-let letters = { items: [], total: 0 }
+let letters = { items: [], total: 0 }, letterTokens = [''] // of the pages up to the shown one
 let moments = [], moment = '0'
 const form = $('filters')
 const filters = () => Object.fromEntries([...new FormData(form)].filter(([, v]) => v))
@@ -303,9 +303,9 @@ function showStatus() {
   const h = status.health
   $('app').textContent = visible(status.app)
   document.title = (h.problems ? `(${h.problems}) ` : '') + visible(status.app) + ' · Halley'
-  const tiles = [['Behind', behind(h), false], ['Oldest change', h.known ? age(h.seconds) : '?', false], ['Problems', h.problems, h.problems > 0], ['Paused ranges', h.paused, false], ['Dead letters', h.letters, h.letters > 0], ['Hosts', h.hosts, h.hosts === 0]]
+  const tiles = [['Behind', behind(h), false], ['Oldest change', h.known ? age(h.seconds) : '?', false], ['Problems', h.problems, h.problems > 0], ['Paused ranges', h.paused, false], ['Dead letters', h.letters < 0 ? '…' : h.letters, h.letters > 0], ['Hosts', h.hosts, h.hosts === 0]]
   reconcile($('health'), tiles, t => t[0], ([name, value, bad]) => el('div', { class: bad ? 'bad' : '' }, el('dt', {}, name), el('dd', {}, value)))
-  const text = `${plural(h.changes, 'change')} behind, ${plural(h.problems, 'problem')}, ${plural(h.letters, 'dead letter')}, ${plural(h.hosts, 'host')}`
+  const text = `${plural(h.changes, 'change')} behind, ${plural(h.problems, 'problem')}, ${plural(Math.max(h.letters, 0), 'dead letter')}, ${plural(h.hosts, 'host')}`
   if (text !== announcedText && Date.now() - announcedAt > 10000) {
     announcedAt = Date.now()
     $('announce').textContent = announcedText = text
@@ -454,32 +454,44 @@ $('more').addEventListener('click', async () => {
 
 // ---- dead letters, timeline, settings ----
 
-let lettersShown = 50
 async function loadLetters() {
   const f = filters()
   delete f.state
-  letters = await api('letters?' + new URLSearchParams({ ...f, limit: lettersShown }))
+  const after = letterTokens.at(-1)
+  const answer = await api('letters?' + new URLSearchParams(after ? { ...f, after } : f))
+  if (after !== letterTokens.at(-1)) return // the viewer has turned the page
+  letters = answer
   reconcile($('letter-rows'), letters.items, l => l.id, l => el('tr', { class: l.id === open.id ? 'open' : '' }, el('td', {}, time(l.time, exactClock(l.time))),
     el('td', {}, el('button', { type: 'button', class: 'row', 'data-letter': l.id, 'aria-label': 'Show dead letter of document ' + visible(l.documentId) }, l.documentId)),
     el('td', { class: 'mono' }, keyText(l.key)), el('td', {}, l.function), el('td', { class: 'mono', title: visible(l.range) }, middle(l.range)), el('td', { class: 'number' }, l.lsn),
     el('td', {}, l.due ? badge('postponed', 'postponed until ' + exactClock(l.due)) : l.blocked ? badge('blocked') : l.attempts), el('td', { class: 'text', title: visible(l.error) }, l.error)))
   $('letters-empty').hidden = letters.items.length > 0
-  const searched = letters.searched !== undefined
-  $('letters-note').textContent = letters.problem ? '▲ ' + visible(letters.problem) : [letters.total && `${letters.total} ${searched ? 'found' : 'in the store'}`, letters.postponed && `${letters.postponed} postponed`, searched && `${letters.searched} searched`, letters.cut && (searched ? 'stopped at a bound: there may be more' : 'only the newest of each function')].filter(Boolean).join(', ')
-  $('more-letters').hidden = !letters.next
+  $('letters-empty').textContent = letters.next ? 'None found so far.' : Object.keys(f).length ? 'No dead letter matches the filter.' : 'No dead letters.'
+  const all = letters.total + (letters.postponed || 0), filtered = f.key || f.error, first = letterTokens.length === 1
+  $('letters-note').textContent = letters.problem ? '▲ ' + visible(letters.problem) : [filtered && `${letters.searched || 0} of ${all} searched` + (letters.stopped ? ', older ones not yet' : ''),
+    !filtered && letters.total && `${letters.total} in the store`, !filtered && letters.postponed && `${letters.postponed} postponed`, !first && `page ${letterTokens.length}`].filter(Boolean).join(', ')
+  $('older').hidden = !letters.next
+  $('older').textContent = letters.stopped ? 'Search further' : 'Older'
+  $('newer').hidden = first
   showLetterActions()
 }
 
 // showLetterActions has the actions on all dead letters that the filter selects.
 function showLetterActions() {
   const f = filters()
-  const select = { function: f.function || (status.functions.length === 1 ? status.functions[0].name : ''), range: f.range, key: f.key }
-  const about = 'all of ' + [select.function, f.range && 'range ' + f.range, f.key && 'key ' + f.key].filter(Boolean).join(', ')
+  const select = { function: f.function || (status.functions.length === 1 ? status.functions[0].name : ''), range: f.range, key: f.key, error: f.error }
+  const about = 'all of ' + [select.function, f.range && 'range ' + f.range, f.key && 'key ' + f.key, f.error && 'error ' + f.error].filter(Boolean).join(', ')
   const names = letters.items.length && select.function ? [['replay', 'Replay'], ['discard', 'Discard']].filter(([a]) => can(a)) : []
   reconcile($('letter-actions'), names.map(n => [...n, about]), n => n.join(), ([action, label]) =>
     el('button', { type: 'button', on: () => review(action, label, `${label} ${about}`, select) }, `${label} ${about}`))
 }
-$('more-letters').addEventListener('click', () => { lettersShown += 100; loadLetters().catch(lost) })
+// turn shows another page of the dead letters.
+function turn(tokens) {
+  letterTokens = tokens
+  loadLetters().then(() => $('letters').scrollIntoView(), e => { tell(e.message, true); letterTokens = [''] })
+}
+$('older').addEventListener('click', () => turn([...letterTokens, letters.next]))
+$('newer').addEventListener('click', () => turn(letterTokens.slice(0, -1)))
 
 let lettersAt = 0, lettersLater
 function lettersSoon() {
@@ -615,6 +627,7 @@ let filterLater
 function filtersChanged() {
   clearTimeout(filterLater)
   filterLater = setTimeout(() => {
+    letterTokens = ['']
     history.replaceState(null, '', location.pathname + (query() ? '?' + query() : '') + location.hash)
     restart()
   }, 150)
