@@ -33,4 +33,13 @@ var pageSearches = []mutant{
 	{"page-skips-letters", "the pages have each dead letter", []edit{
 		{"function/app/internal/operate/letterpages.go", "m.token.Cursors[s.name] = s.query.Cursor\n\t\t\tm.page.Searched", "m.token.Cursors[s.name] = s.next\n\t\t\tm.page.Searched"},
 	}},
+	{"page-ranges-unsorted", "the page lists ranges with a problem first", []edit{
+		{"function/app/internal/page/rangelist.go", "slices.Concat(stalled, others)", "slices.Concat(others, stalled)"},
+	}},
+	{"page-sends-all-ranges", "a viewer gets the shown ranges alone", []edit{
+		{"function/app/internal/page/rangelist.go", "end := min(q.From+q.Limit, len(all))", "end := len(all)"},
+	}},
+	{"page-forgets-the-link", "a link leads to its place after the viewer has signed in", []edit{
+		{"function/app/internal/page/guard.go", `"./"+filtersOf(r)`, `"./"`},
+	}},
 }

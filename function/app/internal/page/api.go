@@ -133,8 +133,7 @@ type items[T any] struct {
 }
 
 func (p *Page) getRanges(w http.ResponseWriter, r *http.Request) {
-	s := p.state(r.Context())
-	answerTagged(w, r, items[Range]{Items: append([]Range{}, s.Ranges...), Total: len(s.Ranges)})
+	answerTagged(w, r, p.rangesFor(p.state(r.Context()), rangeQueryOf(r, "after")))
 }
 
 func (p *Page) getSettings(w http.ResponseWriter, r *http.Request) {

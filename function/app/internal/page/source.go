@@ -55,6 +55,9 @@ type Function struct {
 	DeadLetters string `json:"deadLetters"`
 	Keeps       bool   `json:"keeps"` // dead letters can be read again
 	Problem     string `json:"problem,omitempty"`
+
+	Ranges  int `json:"ranges"`  // the page counts them
+	Stalled int `json:"stalled"` // of these
 }
 
 // Range is one lease of a function.
@@ -178,9 +181,7 @@ func (p *Page) detailOf(d trigger.DeadLetter) letterDetail {
 func (p *Page) state(ctx context.Context) State {
 	return p.states.get(ctx, 0, func(ctx context.Context) State {
 		s := p.options.Source.Look(ctx)
-		for i, r := range s.Ranges {
-			s.Ranges[i].Rate = p.options.Recorder.rateOf(r.Function, r.Range)
-		}
+		s.countRanges()
 		return s
 	})
 }
