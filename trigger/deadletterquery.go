@@ -43,6 +43,11 @@ type DeadLetterPage struct {
 	Searched int     // records that were read for this page, also those that the query leaves out
 	Cursor   string  // of the next page; "" if there is none
 
+	// Total is the number of records that the store has to search for all pages of the query,
+	// the damaged ones among them. Only the first page has it, and only of stores that know it
+	// without reading the records.
+	Total int
+
 	// StoppedAtBound says that the page ended at a bound of the store before it had as many
 	// records as its limit, although there may be more: it may even be empty. The next page
 	// continues.
@@ -125,6 +130,9 @@ func SelectDeadLetters(records iter.Seq[DeadLetter], q DeadLetterQuery) (page De
 	}
 	sort.SliceStable(found, func(i, j int) bool { return compareLetters(q, found[i], found[j]) < 0 })
 	page.Records, page.Searched = found, len(found)
+	if q.Cursor == "" {
+		page.Total = len(found) + len(page.Damaged)
+	}
 	if limit := cmp.Or(q.Limit, pageLimit); len(found) > limit {
 		page.Records, page.Searched = found[:limit:limit], limit
 		page.Cursor, err = cursorAt(found[limit-1])

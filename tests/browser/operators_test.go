@@ -226,3 +226,31 @@ func TestDiscardNeedsTheCount(t *testing.T) {
 	p.run(script(`document.querySelector('#filters').reset()`))
 	p.sees("the other one stays", `document.querySelectorAll('#letter-rows tr').length === 1 && document.querySelector('#letter-rows').textContent.includes('other')`)
 }
+
+// TestAddressLeadsToOneRangeOrDeadLetter: the address in the browser is a link without the token.
+// Another viewer signs in and sees the same range and the same dead letter.
+func TestAddressLeadsToOneRangeOrDeadLetter(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, nil)
+	_, address := f.host("host-a")
+	p := f.open(address)
+	f.post(`{"id":"order-1","fail":true}`, `{"id":"order-2","fail":true}`)
+	p.sees("the dead letters are listed", `document.querySelectorAll('#letter-rows tr').length === 2`)
+	p.openRow("letter-rows", "order-1")
+	shared := evaluate[string](p, `location.href`)
+	if !strings.Contains(shared, "?letter=") || strings.Contains(shared, pageToken) {
+		t.Errorf("the address of the dead letter is %s", shared)
+	}
+	other := newTab(t)
+	other.follow(chromedp.Navigate(address + "sign-in" + shared[strings.Index(shared, "?"):]))
+	other.run(script(`document.querySelector('[name=token]').value = '` + pageToken + `'`))
+	other.follow(script(`document.querySelector('form').submit()`))
+	other.sees("the dead letter is open", `!document.querySelector('#drawer').hidden && document.querySelector('#drawer-title').textContent.includes('order-1')`)
+	other.closeDrawer()
+	other.sees("the ranges are listed", `document.querySelectorAll('#range-rows tr').length === 2`)
+	other.follow(script(`document.querySelectorAll('#range-rows a')[1].click()`))
+	other.sees("the range is alone", `document.querySelectorAll('#range-rows tr').length === 1 && document.querySelector('#range-rows tr').cells[1].textContent === '1' && document.querySelector('#ranges-note').textContent.startsWith('1 range found')`)
+	if at := evaluate[string](other, `location.search`); at != "?function=orders&range=1" {
+		t.Errorf("the address of the range is %s", at)
+	}
+}

@@ -18,13 +18,28 @@ var handlerCallbacks = []mutant{
 
 // pageSearches are planted bugs in the filters of the page over dead letters.
 var pageSearches = []mutant{
-	{"page-filters-its-list", "a filter of the page searches the store", []edit{
-		{"function/app/internal/page/lettersearch.go", "if !list.isCut || f == (filter{}) {", "if f.State == \"\" {"},
+	{"page-status-waits-for-letters", "the status of the page does not wait for the dead letter stores", []edit{
+		{"function/app/internal/page/lettersearch.go", "if p.options.Polled {", "if p.options.Polled || !p.options.Polled {"},
 	}},
 	{"page-search-without-end", "a search of the page stops at a bound", []edit{
-		{"function/app/internal/operatorpage/lettersearch.go", "if s.searched >= maxSearched || ctx.Err() != nil {", "if ctx.Err() != nil {"},
+		{"function/app/internal/operate/letterpages.go", "m.MaxSearched > 0 && m.searched >= m.MaxSearched ||", ""},
 	}},
-	{"page-search-reads-all", "the store selects the range of a filter", []edit{
-		{"function/app/internal/operatorpage/lettersearch.go", "Range: s.wanted.Range, NewestFirst: true", "NewestFirst: true"},
+	{"page-search-reads-all", "the store selects what a filter asks for", []edit{
+		{"function/app/internal/operatorpage/lettersearch.go", "operate.Selection{Range: wanted.Range, Text: wanted.Error}", "operate.Selection{Range: wanted.Range}"},
+	}},
+	{"page-lists-twice", "no dead letter is on two pages", []edit{
+		{"function/app/internal/operate/letterpages.go", "order == 0 && slices.Contains(m.token.IDs, d.ID)", "false"},
+	}},
+	{"page-skips-letters", "the pages have each dead letter", []edit{
+		{"function/app/internal/operate/letterpages.go", "m.token.Cursors[s.name] = s.query.Cursor\n\t\t\tm.page.Searched", "m.token.Cursors[s.name] = s.next\n\t\t\tm.page.Searched"},
+	}},
+	{"page-ranges-unsorted", "the page lists ranges with a problem first", []edit{
+		{"function/app/internal/page/rangelist.go", "slices.Concat(stalled, others)", "slices.Concat(others, stalled)"},
+	}},
+	{"page-sends-all-ranges", "a viewer gets the shown ranges alone", []edit{
+		{"function/app/internal/page/rangelist.go", "end := min(q.From+q.Limit, len(all))", "end := len(all)"},
+	}},
+	{"page-forgets-the-link", "a link leads to its place after the viewer has signed in", []edit{
+		{"function/app/internal/page/guard.go", `"./"+filtersOf(r)`, `"./"`},
 	}},
 }

@@ -75,7 +75,7 @@ var letterQueries = []mutant{
 		{"trigger/deadletter/internal/record/search.go", "page.StoppedAtBound = len(page.Records) < limit", ""},
 	}},
 	{"search-scans-each-page", "the pages of a window take one scan", []edit{
-		{"trigger/deadletter/internal/record/search.go", "if w := s.take(q); w != nil {", "if w := s.take(q); w != nil && w.hasMore && !w.hasMore {"},
+		{"trigger/deadletter/internal/record/search.go", "if w := s.find(q, *last); w != nil {", "if w := s.find(q, *last); w != nil && w.hasMore && !w.hasMore {"},
 	}},
 	{"search-unread-is-last", "a record that cannot be read is reported first", []edit{
 		{"trigger/deadletter/internal/record/search.go", "if a.Time.IsZero() != b.Time.IsZero() {", "if false {"},

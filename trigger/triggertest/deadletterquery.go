@@ -118,7 +118,7 @@ func (s letterStore) testPages(t *testing.T) {
 func (s letterStore) readPages(t *testing.T, q trigger.DeadLetterQuery) (ids []string) {
 	t.Helper()
 	stores := []letterStore{s, s.reopened(t)}
-	searched := 0
+	searched, total := 0, 0
 	for number := 0; number == 0 || q.Cursor != ""; number++ {
 		page, err := stores[number%2].Query(t.Context(), q)
 		mustLetter(t, err)
@@ -129,11 +129,19 @@ func (s letterStore) readPages(t *testing.T, q trigger.DeadLetterQuery) (ids []s
 			t.Fatalf("page %d of %+v has %d records, %d were searched, stopped at a bound: %v, next %q, damage %v",
 				number, q, len(page.Records), page.Searched, page.StoppedAtBound, page.Cursor, page.Damaged)
 		}
+		if number == 0 {
+			total = page.Total
+		} else if page.Total != 0 {
+			t.Errorf("page %d has the total %d, which is for the first page alone", number, page.Total)
+		}
 		ids, searched = append(ids, idsOf(page.Records)...), searched+page.Searched
 		q.Cursor = page.Cursor
 	}
 	if searched < len(ids) {
 		t.Errorf("%d of %d records were searched", searched, len(ids))
+	}
+	if total != 0 && total != len(ids) {
+		t.Errorf("the total is %d, want %d, or 0 if the store does not know it", total, len(ids))
 	}
 	return ids
 }

@@ -1,7 +1,9 @@
 package command
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -35,6 +37,7 @@ not. Settings are those of the hosts; the command check prints them.`,
 }
 
 func listCommand(pick *letterFlags) *cobra.Command {
+	after := ""
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List dead letters and postponed changes, oldest first",
@@ -51,20 +54,39 @@ that the other filters leave, to find those of --error.`,
 			if pick.Limit < 0 {
 				return fmt.Errorf("--limit %d: must not be negative", pick.Limit)
 			}
+			if after != "" && !pick.NewestFirst {
+				return errors.New("--after continues a list with --newest: add it")
+			}
 			stores, err := pick.openStores(cmd.Context())
 			if err != nil {
 				return err
 			}
-			found := pick.Find(cmd.Context(), stores)
-			if pick.json {
-				return operate.PrintLines(cmd.OutOrStdout(), found)
+			if pick.NewestFirst {
+				return printNewest(cmd, pick, stores, after)
 			}
-			return printTable(cmd.OutOrStdout(), found)
+			return pick.print(cmd.OutOrStdout(), pick.Find(cmd.Context(), stores))
 		},
 	}
-	c.Flags().BoolVar(&pick.NewestFirst, "newest", false, "list the newest ones first")
-	c.Flags().IntVar(&pick.Limit, "limit", 0, "list this many dead letters, and as many postponed changes, of each function at most; 0 is no limit")
+	c.Flags().BoolVar(&pick.NewestFirst, "newest", false, "list the newest ones of all functions first, a page at a time")
+	c.Flags().IntVar(&pick.Limit, "limit", 0, "list this many dead letters, and as many postponed changes, of each function at most, or with --newest of all; 0 is no limit, and 100 with --newest")
+	c.Flags().StringVar(&after, "after", "", "with --newest: continue behind the page that printed this token")
 	return c
+}
+
+// printNewest prints a page of the list with the newest records first.
+func printNewest(cmd *cobra.Command, pick *letterFlags, stores []operate.Store, after string) error {
+	pager := operate.LetterPager{Stores: stores, Select: pick.Selection, Limit: cmp.Or(pick.Limit, operate.LettersOfPage)}
+	page, err := pager.Page(cmd.Context(), after)
+	if err != nil {
+		return fmt.Errorf("--after: %w", err)
+	}
+	if err := pick.print(cmd.OutOrStdout(), whole(page.Records)); err != nil {
+		return err
+	}
+	if page.Next != "" {
+		fmt.Fprintf(cmd.ErrOrStderr(), "older ones: --after %s\n", page.Next)
+	}
+	return errors.Join(page.Failures...)
 }
 
 func showCommand(pick *letterFlags) *cobra.Command {

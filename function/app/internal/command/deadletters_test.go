@@ -159,7 +159,8 @@ func TestDeadLetterCommandsOnEachStore(t *testing.T) {
 			equal(t, ids(t, "--since", "1h"))
 			equal(t, ids(t, "--until", "2026-01-31T09:00:02Z"), "d0", "d1")
 			equal(t, ids(t, "--since", "2026-01-31T09:00:01Z", "--until", "2026-01-31T09:00:03Z"), "d1", "d2")
-			equal(t, ids(t, "--newest", "--limit", "3"), "d3", "d2", "d1")
+			equal(t, ids(t, "--newest", "--limit", "4"), "d3", "d2", "d1", "d0")
+			checkNewestPages(t)
 			equal(t, ids(t, "--limit", "1", "--key", "bob"), "d1")
 			equal(t, ids(t, "--error", "redis is"), "d0", "d1", "d2", "d3")
 			equal(t, ids(t, "--error", "disk"))
@@ -196,6 +197,24 @@ func TestDeadLetterCommandsOnEachStore(t *testing.T) {
 			}
 			equal(t, ids(t))
 		})
+	}
+}
+
+// checkNewestPages lists four dead letters in pages of three, the newest first, and continues
+// with the token of the first.
+func checkNewestPages(t *testing.T) {
+	t.Helper()
+	out, err := runCommandLine(t, "deadletters", "list", "--newest", "--limit", "3")
+	_, token, found := strings.Cut(out, "older ones: --after ")
+	if err != nil || !found || strings.Contains(out, "\nd0 ") || !strings.Contains(out, "\nd1 ") {
+		t.Fatalf("the newest three: %v\n%s", err, out)
+	}
+	equal(t, ids(t, "--newest", "--limit", "3", "--after", strings.TrimSpace(token)), "d0")
+	if _, err := runCommandLine(t, "deadletters", "list", "--after", strings.TrimSpace(token)); err == nil || !strings.Contains(err.Error(), "--newest") {
+		t.Errorf("--after without --newest: %v", err)
+	}
+	if _, err := runCommandLine(t, "deadletters", "list", "--newest", "--after", "d1"); err == nil || !strings.Contains(err.Error(), "--after: the token") {
+		t.Errorf("an id as a token: %v", err)
 	}
 }
 

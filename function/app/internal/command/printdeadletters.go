@@ -15,6 +15,14 @@ import (
 	"halley/trigger/redact"
 )
 
+// print prints dead letters as a table, or as lines of JSON.
+func (p *letterFlags) print(out io.Writer, found iter.Seq2[operate.StoredLetter, error]) error {
+	if p.json {
+		return operate.PrintLines(out, found)
+	}
+	return printTable(out, found)
+}
+
 // printTable prints a line of columns for each dead letter, with the same errors
 // as PrintLines.
 func printTable(out io.Writer, found iter.Seq2[operate.StoredLetter, error]) error {

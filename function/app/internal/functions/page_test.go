@@ -3,13 +3,11 @@ package functions
 import (
 	"context"
 	"encoding/json"
-	"iter"
 	"net/http"
 	"strings"
 	"testing"
 
 	"halley/function/app/internal/page"
-	"halley/trigger"
 )
 
 // TestWrappedRequestsReachThePage: the Functions host's invocation becomes the request
@@ -17,8 +15,8 @@ import (
 func TestWrappedRequestsReachThePage(t *testing.T) {
 	p, err := page.New(page.Options{
 		App: "shop", Token: "0123456789abcdef", Recorder: &page.Recorder{}, Private: true, Polled: true,
-		Source: page.Source{Look: func(context.Context) page.State { return page.State{} }, DeadLetters: func(context.Context, trigger.RecordKind, int) iter.Seq2[trigger.DeadLetter, error] {
-			return func(func(trigger.DeadLetter, error) bool) {}
+		Source: page.Source{Look: func(context.Context) page.State { return page.State{} }, DeadLetters: func(context.Context, page.LetterQuery) (page.LetterPage, error) {
+			return page.LetterPage{}, nil
 		}},
 	})
 	if err != nil {

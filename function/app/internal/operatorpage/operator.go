@@ -48,7 +48,7 @@ func NewOperator(s *settings.Settings, transport policy.Transporter, opened func
 // Source completes a source of the page.
 func (o *Operator) Source(p *Source) page.Source {
 	p.settings, p.accounts = o.settings, o.accounts
-	shown := page.Source{Look: p.look, DeadLetters: o.deadLetters, SearchDeadLetters: o.searchDeadLetters, FindDeadLetter: o.FindDeadLetter, ExportDeadLetters: o.exportDeadLetters, ExportLeases: o.exportLeases}
+	shown := page.Source{Look: p.look, DeadLetters: o.deadLetters, FindDeadLetter: o.FindDeadLetter, ExportDeadLetters: o.exportDeadLetters, ExportLeases: o.exportLeases}
 	for _, v := range o.settings.Values {
 		shown.Settings = append(shown.Settings, page.Setting{Name: v.Name, Value: v.Value, Source: v.Source})
 	}
@@ -85,55 +85,14 @@ func (o *Operator) store(name string) (operate.Store, trigger.Function, error) {
 	return operate.Store{Function: name, Source: fn.DeadLetterSource(), DeadLetters: fn.DeadLetters}, fn, nil
 }
 
-// find calls visit with the selected dead letters of all functions that keep them, until
-// it returns false. An error is about one of them or about a store.
-func (o *Operator) find(ctx context.Context, pick *operate.Selection, wanted page.Selection, visit func(operate.StoredLetter, error) bool) {
-	for _, f := range o.settings.Functions {
-		if !f.DeadLetters.Row().Keeps || wanted.Function != "" && wanted.Function != f.Name {
-			continue
-		}
-		store, _, err := o.store(f.Name)
-		if err != nil {
-			if !visit(operate.StoredLetter{}, err) {
-				return
-			}
-			continue
-		}
-		for l, err := range pick.Find(ctx, []operate.Store{store}) {
-			if (err != nil || wanted.Wants(l.DeadLetter)) && !visit(l, err) {
-				return
-			}
-		}
-	}
-}
-
 // found iterates over what find finds.
 func (o *Operator) found(ctx context.Context, pick *operate.Selection, wanted page.Selection) iter.Seq2[operate.StoredLetter, error] {
 	return func(yield func(operate.StoredLetter, error) bool) { o.find(ctx, pick, wanted, yield) }
 }
 
-// deadLetters yields the newest records of one kind of each function that keeps them.
-func (o *Operator) deadLetters(ctx context.Context, kind trigger.RecordKind, limit int) iter.Seq2[trigger.DeadLetter, error] {
-	pick := &operate.Selection{NewestFirst: true, Limit: limit, PostponedOnly: kind == trigger.RecordPostponed, DeadOnly: kind == trigger.RecordDead}
-	return func(yield func(trigger.DeadLetter, error) bool) {
-		o.find(ctx, pick, page.Selection{}, func(l operate.StoredLetter, err error) bool { return yield(l.DeadLetter, err) })
-	}
-}
-
-// FindDeadLetter returns the dead letter with an id, from any store of the app.
-func (o *Operator) FindDeadLetter(ctx context.Context, id string) (d trigger.DeadLetter, err error) {
-	err = fmt.Errorf("no dead letter %s is stored", id)
-	o.find(ctx, &operate.Selection{IDs: []string{id}}, page.Selection{}, func(l operate.StoredLetter, failed error) bool {
-		if failed == nil {
-			d, err = l.DeadLetter, nil
-		}
-		return err != nil
-	})
-	return d, err
-}
-
 func (o *Operator) exportDeadLetters(ctx context.Context, out io.Writer, wanted page.Selection) error {
-	return operate.PrintLines(out, o.found(ctx, &operate.Selection{}, wanted))
+	pick, _ := storedSelection(wanted)
+	return operate.PrintLines(out, o.found(ctx, &pick, wanted))
 }
 
 func (o *Operator) exportLeases(ctx context.Context, out io.Writer, function string) error {
@@ -162,11 +121,12 @@ func (o *Operator) bind(ctx context.Context, r page.Request) (*boundLetters, err
 		return nil, err
 	}
 	var failed error
-	pick := &operate.Selection{DeadOnly: true} // its function delivers a postponed change, unless the viewer names it
+	pick, _ := storedSelection(r.Select)
+	pick.DeadOnly = true // its function delivers a postponed change, unless the viewer names it
 	if r.Select.Letter != "" {
 		pick.IDs = []string{r.Select.Letter}
 	}
-	o.find(ctx, pick, r.Select, func(l operate.StoredLetter, err error) bool {
+	o.find(ctx, &pick, r.Select, func(l operate.StoredLetter, err error) bool {
 		if err == nil {
 			b.ids = append(b.ids, l.ID)
 		}

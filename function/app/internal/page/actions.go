@@ -36,6 +36,7 @@ type Selection struct {
 	Function string `json:"function,omitempty"`
 	Range    string `json:"range,omitempty"`    // lease token
 	Key      string `json:"key,omitempty"`      // part of a key or a document id
+	Error    string `json:"error,omitempty"`    // part of the error of a dead letter
 	Change   string `json:"change,omitempty"`   // id of a recorded change
 	Letter   string `json:"letter,omitempty"`   // id of a dead letter
 	Host     string `json:"host,omitempty"`     // name
@@ -45,7 +46,7 @@ type Selection struct {
 // Wants reports whether the selection has a dead letter.
 func (s Selection) Wants(d trigger.DeadLetter) bool {
 	f := filter{Function: s.Function, Key: s.Key, Range: s.Range}
-	return (s.Letter == "" || s.Letter == d.ID) && f.wants(&Summary{Function: d.Function, Key: d.Key, DocumentID: d.DocumentID, Range: d.Range})
+	return (s.Letter == "" || s.Letter == d.ID) && strings.Contains(d.Error, s.Error) && f.wants(&Summary{Function: d.Function, Key: d.Key, DocumentID: d.DocumentID, Range: d.Range})
 }
 
 // Arguments are further values of an action.
@@ -301,7 +302,7 @@ func (p *Page) log(outcome string, r *http.Request, plan string, w waitingPlan, 
 		zap.String("outcome", outcome), zap.String("action", w.request.Action), zap.String("function", of.Function), zap.String("range", of.Range),
 		zap.Int("count", max(w.plan.Count, 1)), zap.String("plan", plan[:min(len(plan), 8)]), zap.String("via", "page"), zap.String("remote", r.RemoteAddr),
 	}
-	for name, value := range map[string]string{"host": of.Host, "letter": of.Letter, "key": of.Key, "to": w.request.Args.To, "reason": w.request.Args.Reason} {
+	for name, value := range map[string]string{"host": of.Host, "letter": of.Letter, "key": of.Key, "errorContains": of.Error, "to": w.request.Args.To, "reason": w.request.Args.Reason} {
 		if value != "" {
 			fields = append(fields, zap.String(name, value))
 		}

@@ -1,12 +1,12 @@
 package page
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"io"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -97,12 +97,20 @@ type status struct {
 func (p *Page) statusFor(r *http.Request, s State) status {
 	st := status{
 		App: p.options.App, Run: p.run, Time: time.Now().UTC(), CanAct: p.hasToken(r), Polled: p.options.Polled, Failures: p.options.Recorder.FailuresOnly, Actions: []string{},
-		Health: healthOf(s, p.letterList(r.Context()).dead), Hosts: s.Hosts, Functions: s.Functions, Poison: append([]string{}, s.Poison...),
+		Health: healthOf(s, p.letterCount(r.Context())), Hosts: s.Hosts, Functions: s.Functions, Poison: append([]string{}, s.Poison...),
 	}
 	for _, a := range p.options.Actions {
 		st.Actions = append(st.Actions, a.Name)
 	}
 	return st
+}
+
+// letterCount is the number of dead letters, or -1 before it is known.
+func (p *Page) letterCount(ctx context.Context) int {
+	if l, ok := p.newestLetters(ctx); ok {
+		return l.Total
+	}
+	return -1
 }
 
 func (p *Page) getStatus(w http.ResponseWriter, r *http.Request) {
@@ -116,14 +124,16 @@ type items[T any] struct {
 	Next    string `json:"next,omitempty"`
 	Problem string `json:"problem,omitempty"`
 
-	Postponed int  `json:"postponed,omitempty"` // changes, in a list of dead letters: they are not in Total
-	Cut       bool `json:"cut,omitempty"`       // there may be more in the stores than these numbers say
-	Searched  *int `json:"searched,omitempty"`  // records that the stores have read for the filter; without it, Total is not of the filter
+	// In a list of dead letters, Total and Postponed are the records that the stores have to
+	// search, Searched those that they have read, and Stopped says that they have not yet
+	// found as many as the page holds.
+	Postponed int  `json:"postponed,omitempty"`
+	Searched  int  `json:"searched,omitempty"`
+	Stopped   bool `json:"stopped,omitempty"`
 }
 
 func (p *Page) getRanges(w http.ResponseWriter, r *http.Request) {
-	s := p.state(r.Context())
-	answerTagged(w, r, items[Range]{Items: append([]Range{}, s.Ranges...), Total: len(s.Ranges)})
+	answerTagged(w, r, p.rangesFor(p.state(r.Context()), rangeQueryOf(r, "after")))
 }
 
 func (p *Page) getSettings(w http.ResponseWriter, r *http.Request) {
@@ -221,30 +231,17 @@ func fileName(id string) string {
 }
 
 func (p *Page) getLetters(w http.ResponseWriter, r *http.Request) {
-	answerTagged(w, r, p.wantedLetters(r))
+	l := p.letterList(r.Context(), letterQueryOf(r))
+	if l.err != nil {
+		refuse(w, http.StatusBadRequest, failure{"after", l.err.Error(), ""})
+		return
+	}
+	answerTagged(w, r, l.items)
 }
 
-// wantedLetters are the dead letters that the filter of a request selects, the newest
-// first.
-func (p *Page) wantedLetters(r *http.Request) items[letterRow] {
-	f := filterOf(r)
-	list := p.lettersFor(r.Context(), f)
-	l := items[letterRow]{Items: []letterRow{}, Total: list.dead, Postponed: list.postponed, Cut: list.isCut, Searched: list.searched, Problem: list.problem}
-	after := query(r, "after")
-	skip := slices.ContainsFunc(list.rows, func(row letterRow) bool { return row.ID == after })
-	for _, row := range list.rows {
-		switch {
-		case skip:
-			skip = row.ID != after
-		case !f.wants(&Summary{Function: row.Function, Key: row.Key, DocumentID: row.DocumentID, Range: row.Range, State: f.State}):
-		case len(l.Items) == limitOf(r):
-			l.Next = l.Items[len(l.Items)-1].ID
-			return l
-		default:
-			l.Items = append(l.Items, row)
-		}
-	}
-	return l
+// letterQueryOf is the query of the dead letters that a request asks for.
+func letterQueryOf(r *http.Request) LetterQuery {
+	return LetterQuery{Function: query(r, "function"), Range: query(r, "range"), Key: query(r, "key"), Error: query(r, "error"), After: query(r, "after"), Limit: limitOf(r)}
 }
 
 func (p *Page) getLetter(w http.ResponseWriter, r *http.Request) {

@@ -68,7 +68,7 @@ func (p *Page) refuseWithoutToken(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUnauthorized, failure{"token", "this needs the token of the page", whereIsTheToken})
 		return
 	}
-	p.showSignIn(w, http.StatusUnauthorized, "")
+	p.showSignIn(w, r, http.StatusUnauthorized, "")
 }
 
 // signIn turns the token of the printed address, or of the form, into a cookie, so that
@@ -82,7 +82,7 @@ func (p *Page) signIn(w http.ResponseWriter, r *http.Request) {
 	if !p.isToken(token) {
 		p.delayWrongToken(r)
 		if r.Method == http.MethodPost {
-			p.showSignIn(w, http.StatusForbidden, "This is not the token of the page.")
+			p.showSignIn(w, r, http.StatusForbidden, "This is not the token of the page.")
 			return
 		}
 		refuse(w, http.StatusForbidden, failure{"token", "this is not the token of the page", whereIsTheToken})
@@ -91,8 +91,19 @@ func (p *Page) signIn(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, &http.Cookie{
 		Name: cookieName(r), Value: p.options.Token, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.Header.Get("X-Forwarded-Proto") == "https",
 	})
-	w.Header().Set("Location", "./")
+	w.Header().Set("Location", "./"+filtersOf(r))
 	w.WriteHeader(http.StatusSeeOther)
+}
+
+// filtersOf is the query of an address without the token. It begins with a question mark, so that
+// no address that is made of it leaves the page.
+func filtersOf(r *http.Request) string {
+	q := r.URL.Query()
+	q.Del("token")
+	if len(q) == 0 {
+		return ""
+	}
+	return "?" + q.Encode()
 }
 
 // cookieName has the port, because browsers send cookies to all ports of a host.

@@ -2,67 +2,113 @@ package page
 
 import (
 	"context"
-	"sort"
+	"fmt"
 	"sync"
+	"time"
 
 	"halley/trigger"
 )
 
-// maxSearches bounds the searches that are kept in memory.
-const maxSearches = 16
+// LetterQuery asks for a page of dead letters and postponed changes. Empty fields select all.
+type LetterQuery struct {
+	Function, Range string
+	Key             string // part of a key or of a document id
+	Error           string // part of the error
 
-// letterSearches are the latest searches of the dead letter stores.
-type letterSearches struct {
-	mu       sync.Mutex // guards byFilter
-	byFilter map[filter]*cache[letterList]
+	After string // token of the page before
+	Limit int    // of the records
 }
 
-// searchOf returns the search for a filter. All viewers share it.
-func (s *letterSearches) searchOf(f filter) *cache[letterList] {
+// LetterPage is a page of dead letters and postponed changes. The counts include those of the
+// pages before.
+type LetterPage struct {
+	Records  []trigger.DeadLetter // the newest first
+	Next     string               // token of the next page; "" if there is none
+	Searched int                  // records that the stores have read
+
+	// Dead and Postponed are the records that the stores have to search.
+	Dead, Postponed int
+
+	Stopped bool   // at a bound, before the page was full
+	Problem string // of a store or a record; the others are listed
+}
+
+const (
+	// lettersEvery is the time between two lists of dead letters with the same query, unless
+	// the recorder knows of a change.
+	lettersEvery = 10 * time.Second
+	// lettersShare bounds the time that the process spends on a list that changes all the
+	// time: the next one begins after so many times the time that the last one took.
+	lettersShare = 3
+	// maxLetterLists bounds the lists that are kept in memory, without documents.
+	maxLetterLists = 16
+)
+
+// letterList is a list of dead letters and postponed changes. It does not change.
+type letterList struct {
+	items[letterRow]
+	err error // about the token
+}
+
+// letterLists are the latest lists. All viewers share them.
+type letterLists struct {
+	mu      sync.Mutex // guards byQuery
+	byQuery map[LetterQuery]*cache[letterList]
+}
+
+// cacheOf returns the cache of a query.
+func (s *letterLists) cacheOf(q LetterQuery) *cache[letterList] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c := s.byFilter[f]; c != nil {
+	if c := s.byQuery[q]; c != nil {
 		return c
 	}
-	if s.byFilter == nil || len(s.byFilter) >= maxSearches {
-		s.byFilter = map[filter]*cache[letterList]{}
+	if s.byQuery == nil || len(s.byQuery) >= maxLetterLists {
+		s.byQuery = map[LetterQuery]*cache[letterList]{}
 	}
 	c := &cache[letterList]{}
-	c.init(lettersEvery)
-	s.byFilter[f] = c
+	c.init(lettersEvery, lettersShare)
+	s.byQuery[q] = c
 	return c
 }
 
-// lettersFor returns a list that has the letters of a filter. If the list of all letters is
-// cut, the stores are searched, at most once in lettersEvery: a store may have to read each
-// record.
-func (p *Page) lettersFor(ctx context.Context, f filter) letterList {
-	list := p.letterList(ctx)
-	f.State = ""
-	if !list.isCut || f == (filter{}) {
-		return list
-	}
-	return p.searches.searchOf(f).get(ctx, 0, func(ctx context.Context) letterList { return p.searchLetters(ctx, f) })
+// letterList returns a page of the list of dead letters.
+func (p *Page) letterList(ctx context.Context, q LetterQuery) letterList {
+	return p.letters.cacheOf(q).get(ctx, p.options.Recorder.letterVersion(), func(ctx context.Context) letterList { return p.readLetters(ctx, q) })
 }
 
-// searchLetters searches the stores for the newest letters of a filter.
-func (p *Page) searchLetters(ctx context.Context, f filter) letterList {
-	l := letterList{searched: new(int)}
-	search := func(kind trigger.RecordKind) (found int) {
-		searched, stopped := p.options.Source.SearchDeadLetters(ctx, kind, Selection{Function: f.Function, Range: f.Range, Key: f.Key}, func(d trigger.DeadLetter, err error) bool {
-			if err != nil {
-				l.problem = firstLine(err.Error())
-				return true
-			}
-			found++
-			l.rows = append(l.rows, rowOf(d))
-			return found < maxLetters
-		})
-		*l.searched += searched
-		l.isCut = l.isCut || stopped
-		return found
+// newestLetters returns the first page without a filter if it has been read before. It is read
+// in the background: a store with many records needs its time, and a viewer who looks at the
+// ranges does not wait for it. A page that is polled may have no time between two requests.
+func (p *Page) newestLetters(ctx context.Context) (l letterList, isKnown bool) {
+	q := LetterQuery{Limit: defaultLimit}
+	if p.options.Polled {
+		return p.letterList(ctx, q), true
 	}
-	l.dead, l.postponed = search(trigger.RecordDead), search(trigger.RecordPostponed)
-	sort.SliceStable(l.rows, func(i, j int) bool { return l.rows[i].Time.After(l.rows[j].Time) })
+	c := p.letters.cacheOf(q)
+	l, isFresh, isKnown := c.stored(p.options.Recorder.letterVersion())
+	if !isFresh && !c.isBusy() {
+		p.working.Go(func() { p.letterList(p.ctx, q) })
+	}
+	return l, isKnown
+}
+
+func (p *Page) readLetters(ctx context.Context, q LetterQuery) letterList {
+	found, err := p.options.Source.DeadLetters(ctx, q)
+	l := letterList{err: err, items: items[letterRow]{
+		Items: []letterRow{}, Total: found.Dead, Next: found.Next, Problem: firstLine(found.Problem), Postponed: found.Postponed, Stopped: found.Stopped, Searched: found.Searched,
+	}}
+	for _, d := range found.Records {
+		l.Items = append(l.Items, rowOf(d))
+	}
 	return l
+}
+
+// mark differs from that of another list.
+func (l letterList) mark() string {
+	mark := fmt.Sprint(l.Total, l.Postponed, l.Problem)
+	if len(l.Items) > 0 {
+		mark += l.Items[0].ID
+	}
+	return mark
 }

@@ -63,10 +63,8 @@ type Page struct {
 	origins *http.CrossOriginProtection
 	viewers viewers
 	states  cache[State]
-	letters cache[letterList]
-
-	searches letterSearches
-	plans    plans
+	letters letterLists
+	plans   plans
 
 	wrongTokens wrongTokens
 
@@ -86,8 +84,7 @@ func New(o Options) (*Page, error) {
 	o.Log = cmp.Or(o.Log, zap.NewNop())
 	p := &Page{options: o, run: rand.Text()[:8], mux: http.NewServeMux(), origins: http.NewCrossOriginProtection()}
 	p.ctx, p.end = context.WithCancel(context.Background())
-	p.states.init(lookEvery)
-	p.letters.init(lettersEvery)
+	p.states.init(lookEvery, 0)
 	p.plans.init()
 	p.mux.HandleFunc("GET /{$}", fileServer("text/html", indexFile))
 	p.mux.HandleFunc("GET /page.css", fileServer("text/css", styleFile))
@@ -144,15 +141,22 @@ func NewToken() string { return rand.Text() }
 // cache holds a value that is read at most once in a while for all viewers.
 type cache[T any] struct {
 	every time.Duration
+	share time.Duration // the value is kept for so many times the time of its reading at least
 	turn  chan struct{} // holds a token while a viewer reads
 
 	mu     sync.Mutex // guards the fields below
 	value  T
-	at     time.Time // zero: there is none
+	took   time.Duration // the reading
+	at     time.Time     // zero: there is none
 	marker int64
 }
 
-func (c *cache[T]) init(every time.Duration) { c.every, c.turn = every, make(chan struct{}, 1) }
+func (c *cache[T]) init(every, share time.Duration) {
+	c.every, c.share, c.turn = every, share, make(chan struct{}, 1)
+}
+
+// isBusy reports whether a viewer reads.
+func (c *cache[T]) isBusy() bool { return len(c.turn) > 0 }
 
 // get returns the value. It reads it again if it is too old, or was read under another
 // marker some time ago, unless another viewer does so.
@@ -178,11 +182,13 @@ func (c *cache[T]) get(ctx context.Context, marker int64, read func(context.Cont
 	if value, fresh, _ := c.stored(marker); fresh {
 		return value
 	}
+	began := time.Now()
 	value = read(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if ctx.Err() == nil {
 		c.value, c.at, c.marker = value, time.Now(), marker
+		c.took = c.at.Sub(began)
 	}
 	return value
 }
@@ -194,5 +200,5 @@ func (c *cache[T]) stored(marker int64) (value T, fresh, found bool) {
 		return value, false, false
 	}
 	age := time.Since(c.at)
-	return c.value, age < lookEvery || c.marker == marker && age < c.every, true
+	return c.value, age < max(lookEvery, c.share*c.took) || c.marker == marker && age < c.every, true
 }

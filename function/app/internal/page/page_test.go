@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -40,12 +39,8 @@ func newPage(t *testing.T) *Page {
 					},
 				}
 			},
-			DeadLetters: func(_ context.Context, kind trigger.RecordKind, _ int) iter.Seq2[trigger.DeadLetter, error] {
-				return func(yield func(trigger.DeadLetter, error) bool) {
-					if kind == trigger.RecordDead {
-						_ = yield(refused, nil) && yield(trigger.DeadLetter{}, errors.New("damaged dead letter"))
-					}
-				}
+			DeadLetters: func(context.Context, LetterQuery) (LetterPage, error) {
+				return LetterPage{Records: []trigger.DeadLetter{refused}, Dead: 1, Searched: 1, Problem: "damaged dead letter"}, nil
 			},
 			FindDeadLetter: func(_ context.Context, id string) (trigger.DeadLetter, error) {
 				if id != refused.ID {
@@ -176,6 +171,7 @@ func TestTokenBecomesCookie(t *testing.T) {
 
 func TestStatusSumsUp(t *testing.T) {
 	p := newPage(t)
+	decode[items[letterRow]](t, ask(t, p, "GET", "/api/v1/letters", "", nil), 200) // they are counted
 	st := decode[status](t, ask(t, p, "GET", "/api/v1/status", "", nil), 200)
 	if st.Health != (health{Changes: 5, Known: true, Seconds: 4, Problems: 1, Letters: 1, Hosts: 1}) || len(st.Actions) != 1 || st.App != "shop" {
 		t.Errorf("status %+v", st)
@@ -403,29 +399,5 @@ func TestAssetsStaySmall(t *testing.T) {
 	}
 	if size == 0 || size > 60_000 {
 		t.Errorf("%d bytes, want 60,000 at most", size)
-	}
-}
-
-// The page lists the newest dead letters and postponed changes of each function, tells them
-// apart, and says if there are more.
-func TestLettersAreTheNewestOfEachKind(t *testing.T) {
-	began := time.Unix(1_790_000_000, 0)
-	p := &Page{}
-	p.options.Source.DeadLetters = func(_ context.Context, kind trigger.RecordKind, limit int) iter.Seq2[trigger.DeadLetter, error] {
-		return func(yield func(trigger.DeadLetter, error) bool) {
-			n := limit
-			if kind == trigger.RecordPostponed {
-				n = 2
-			}
-			for i := range n {
-				if !yield(trigger.DeadLetter{Kind: kind, ID: fmt.Sprint(kind, i), Function: "orders", Time: began.Add(-time.Duration(i) * time.Second)}, nil) {
-					return
-				}
-			}
-		}
-	}
-	l := p.listLetters(t.Context())
-	if l.dead != maxLetters || l.postponed != 2 || !l.isCut || len(l.rows) != maxLetters+2 || l.rows[2].ID != "dead1" || l.rows[3].ID != "postponed1" {
-		t.Errorf("%d dead, %d postponed, cut %v, %d rows", l.dead, l.postponed, l.isCut, len(l.rows))
 	}
 }

@@ -21,25 +21,27 @@ func (p *Page) addPlain() {
 	p.mux.HandleFunc("POST /plain-plan", p.showPlan)
 	p.mux.HandleFunc("POST /plain-do", p.showResult)
 	p.mux.HandleFunc("GET /plain-operation", p.showOperation)
-	p.mux.HandleFunc("GET "+signInPath, func(w http.ResponseWriter, _ *http.Request) { p.showSignIn(w, http.StatusOK, "") })
+	p.mux.HandleFunc("GET "+signInPath, func(w http.ResponseWriter, r *http.Request) { p.showSignIn(w, r, http.StatusOK, "") })
 }
 
-func (p *Page) showSignIn(w http.ResponseWriter, status int, problem string) {
+// showSignIn asks for the token. The address of the form has the filters of the address that the
+// viewer has opened, so that a link to one range or dead letter leads there.
+func (p *Page) showSignIn(w http.ResponseWriter, r *http.Request, status int, problem string) {
 	var m markup
-	m.add(`<section><p class="problem" role="alert">%s</p><form method="post" action="sign-in" class="fields"><input name="user" value="operator" autocomplete="username" hidden>
+	m.add(`<section><p class="problem" role="alert">%s</p><form method="post" action="sign-in%s" class="fields"><input name="user" value="operator" autocomplete="username" hidden>
 <label>Token of the page, as in HALLEY_PAGE_TOKEN <input name="token" type="password" required autofocus autocomplete="current-password"></label>
-<button class="primary">Sign in</button></form></section>`, problem)
+<button class="primary">Sign in</button></form></section>`, problem, filtersOf(r))
 	m.write(w, status, p.options.App+": sign in")
 }
 
 // selectionOf is the selection in the fields of an address or a form.
 func selectionOf(q url.Values) Selection {
-	return Selection{Function: q.Get("function"), Range: q.Get("range"), Key: q.Get("key"), Letter: q.Get("letter")}
+	return Selection{Function: q.Get("function"), Range: q.Get("range"), Key: q.Get("key"), Error: q.Get("error"), Letter: q.Get("letter")}
 }
 
 // pairs are the fields of a selection that an address or a form has.
 func (s Selection) pairs() (all [][2]string) {
-	all = [][2]string{{"function", s.Function}, {"range", s.Range}, {"key", s.Key}, {"letter", s.Letter}}
+	all = [][2]string{{"function", s.Function}, {"range", s.Range}, {"key", s.Key}, {"error", s.Error}, {"letter", s.Letter}}
 	return slices.DeleteFunc(all, func(pair [2]string) bool { return pair[1] == "" })
 }
 
@@ -65,8 +67,8 @@ func (p *Page) showPlain(w http.ResponseWriter, r *http.Request) {
 	status := p.statusFor(r, state)
 	h := status.Health
 	var m markup
-	m.add(`<p id="plain-health">%s</p>`, fmt.Sprintf("As of %s: %s behind, the oldest change is %s old. Problems: %d, paused ranges: %d, dead letters: %d, hosts: %d.", status.Time.Format(time.RFC3339),
-		lagText(h.Changes, h.Exact, h.Known), ageText(h.Seconds, h.Known), h.Problems, h.Paused, h.Letters, h.Hosts))
+	m.add(`<p id="plain-health">%s</p>`, fmt.Sprintf("As of %s: %s behind, the oldest change is %s old. Problems: %d, paused ranges: %d, dead letters: %s, hosts: %d.", status.Time.Format(time.RFC3339),
+		lagText(h.Changes, h.Exact, h.Known), ageText(h.Seconds, h.Known), h.Problems, h.Paused, countText(h.Letters), h.Hosts))
 	m.add(`<p><a href="%s">Read again</a> `, selected.Address("plain"))
 	if !status.CanAct {
 		m.add(`Actions need the token: <a href="sign-in">sign in</a>`)
@@ -77,27 +79,27 @@ func (p *Page) showPlain(w http.ResponseWriter, r *http.Request) {
 		names = append(names, f.Name)
 	}
 	m.choice("Function", "function", selected.Function, names)
-	m.add(`<label>Range <input name="range" value="%s"></label> <label>Key or document id <input name="key" value="%s"></label> <button>Filter</button></form>`, selected.Range, selected.Key)
+	m.choice("State of ranges", "rangeState", query(r, "rangeState"), []string{"", rangeStalled, "paused", "limited", "free", "behind", "caught up"})
+	m.add(`<label>Range <input name="range" value="%s"></label> <label>Key or document id <input name="key" value="%s"></label> <label>Error of dead letters <input name="error" value="%s"></label> <button>Filter</button></form>`, selected.Range, selected.Key, selected.Error)
 	for _, f := range state.Functions {
 		if f.Problem != "" {
 			m.add(`<p class="problem">%s: %s</p>`, f.Name, f.Problem)
 		}
 	}
-	plainRanges(&m, state, selected, status.CanAct)
+	p.plainRanges(&m, r, state, status.CanAct)
 	p.plainLetters(&m, r, selected, status.CanAct)
 	p.plainRest(&m, r)
 	m.write(w, http.StatusOK, p.options.App)
 }
 
-func plainRanges(m *markup, state State, selected Selection, acts bool) {
+func (p *Page) plainRanges(m *markup, r *http.Request, state State, acts bool) {
+	q := rangeQueryOf(r, "rangesAfter")
+	list := p.rangesFor(state, q)
 	m.table("Functions and ranges", "Function|Range|Owner|Behind|Oldest|Continuation|State|Actions")
-	for _, l := range state.Ranges {
-		if selected.Function != "" && selected.Function != l.Function || selected.Range != "" && selected.Range != l.Range {
-			continue
-		}
+	for _, l := range list.Items {
 		m.add("<tr>")
 		m.cells(l.Function, l.Range, cmp.Or(l.Owner, "(free)"), lagText(l.Changes, l.Exact, l.Known), ageText(l.Seconds, l.Known), l.Continuation)
-		m.add("<td>%s", rangeState(l))
+		m.add("<td>%s", rangeState(&l))
 		if l.Advice != "" {
 			m.add(`<div class="advice">Next: %s</div>`, l.Advice)
 		}
@@ -108,28 +110,26 @@ func plainRanges(m *markup, state State, selected Selection, acts bool) {
 		m.add("</td></tr>\n")
 	}
 	m.endTable()
+	m.add("<p>%s</p>", fmt.Sprintf("%d of %d ranges", len(list.Items), list.Total))
+	if list.Next != "" {
+		m.add(`<p><a href="%s&amp;rangeState=%s&amp;rangesAfter=%s">Further ranges</a></p>`, selectionOf(r.URL.Query()).Address("plain"), url.QueryEscape(q.State), list.Next)
+	}
 	m.add("</section>")
 }
 
-// rangeState is the state of a range in words.
-func rangeState(l Range) string {
+// rangeState is the state of a range with its reason.
+func rangeState(r *Range) string {
 	switch {
-	case l.Paused:
-		return l.Problem
-	case l.Limited:
-		return "limited: " + l.Problem
-	case l.Problem != "":
-		return "stalled: " + l.Problem
-	case l.Owner == "":
-		return "free"
-	case l.Changes > 0:
-		return "behind"
+	case r.Problem == "":
+		return r.State()
+	case r.Paused:
+		return r.Problem
 	}
-	return "caught up"
+	return r.State() + ": " + r.Problem
 }
 
 func (p *Page) plainLetters(m *markup, r *http.Request, selected Selection, acts bool) {
-	list := p.wantedLetters(r)
+	list := p.letterList(r.Context(), letterQueryOf(r))
 	m.table("Dead letters", "Given up|Document|Key|Function|Range|Attempts|Error")
 	for _, l := range list.Items {
 		m.add(`<tr><td>%s</td><td><a href="%s">%s</a></td>`, l.Time.UTC().Format(time.RFC3339), Selection{Letter: l.ID}.Address("plain-letter"), l.DocumentID)
@@ -140,9 +140,10 @@ func (p *Page) plainLetters(m *markup, r *http.Request, selected Selection, acts
 	if list.Problem != "" {
 		m.add(`<p class="problem">%s</p>`, list.Problem)
 	}
-	if list.Searched != nil {
-		m.add("<p>%s</p>", searchText(*list.Searched, list.Cut))
+	if list.err != nil {
+		m.add(`<p class="problem">%s</p>`, list.err.Error())
 	}
+	m.add("<p>%s</p>", searchText(list))
 	if acts && len(list.Items) > 0 && selected.Function != "" {
 		m.add(`<p><a href="%s&amp;letters=all">Act on all of these</a></p>`, selected.Address("plain-act"))
 	}
@@ -153,11 +154,12 @@ func (p *Page) plainLetters(m *markup, r *http.Request, selected Selection, acts
 }
 
 // searchText says how far the stores were searched.
-func searchText(searched int, stopped bool) string {
-	if stopped {
-		return fmt.Sprintf("%d records searched, then stopped at a bound: there may be more", searched)
+func searchText(l letterList) string {
+	text := fmt.Sprintf("%d of %d searched", l.Searched, l.Total+l.Postponed)
+	if l.Stopped {
+		text += ", then stopped at a bound: the older ones continue the search"
 	}
-	return fmt.Sprintf("all searched, %d records read", searched)
+	return text
 }
 
 // plainRest shows failed calls or changes, the timeline and the settings.
@@ -321,6 +323,14 @@ func lagText(changes int64, exact, known bool) string {
 		return strconv.FormatInt(changes, 10)
 	}
 	return "~" + strconv.FormatInt(changes, 10)
+}
+
+// countText is a number that may not be known yet.
+func countText(n int) string {
+	if n < 0 {
+		return "?"
+	}
+	return strconv.Itoa(n)
 }
 
 func ageText(seconds float64, known bool) string {

@@ -2,35 +2,24 @@ package page
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"iter"
-	"sort"
 	"time"
 
 	"halley/trigger"
 	"halley/trigger/cosmos"
 )
 
-const (
-	lookEvery    = 500 * time.Millisecond // between two looks, for all viewers
-	lettersEvery = 10 * time.Second       // between two lists of dead letters, unless the recorder knows of a change
-)
+// lookEvery is the time between two looks, for all viewers.
+const lookEvery = 500 * time.Millisecond
 
 // Source is the part of the page's data that the recorder does not have. The page reads
 // it for viewers only, once for all of them.
 type Source struct {
 	// Look describes the process now, in at most about a second.
 	Look func(context.Context) State
-	// DeadLetters yields the records of one kind of all functions, the newest of each
-	// function first, and of each function as many as the limit. An error is about one of
-	// them or about a store, and the iteration continues.
-	DeadLetters func(ctx context.Context, kind trigger.RecordKind, limit int) iter.Seq2[trigger.DeadLetter, error]
-	// SearchDeadLetters visits the records of one kind that are selected, the newest of each
-	// function first, until visit returns false or the search stops at a bound of time or
-	// records. It returns the number of records that the stores have read, and whether there
-	// may be more. An error is about one record or a store, and the search continues.
-	SearchDeadLetters func(ctx context.Context, kind trigger.RecordKind, wanted Selection, visit func(trigger.DeadLetter, error) bool) (searched int, stopped bool)
+	// DeadLetters returns a page of the records of all functions, the newest first. Its error
+	// is about the token; other errors are in the page.
+	DeadLetters func(context.Context, LetterQuery) (LetterPage, error)
 	// FindDeadLetter returns the record of any kind with an id.
 	FindDeadLetter func(ctx context.Context, id string) (trigger.DeadLetter, error)
 	// Settings are the effective settings; secrets are redacted.
@@ -66,6 +55,9 @@ type Function struct {
 	DeadLetters string `json:"deadLetters"`
 	Keeps       bool   `json:"keeps"` // dead letters can be read again
 	Problem     string `json:"problem,omitempty"`
+
+	Ranges  int `json:"ranges"`  // the page counts them
+	Stalled int `json:"stalled"` // of these
 }
 
 // Range is one lease of a function.
@@ -115,8 +107,8 @@ type health struct {
 	Seconds  float64 `json:"seconds"`  // the largest
 	Problems int     `json:"problems"` // ranges and functions with one
 	Paused   int     `json:"paused"`   // ranges, by an operator
-	Letters  int     `json:"letters"`
-	Hosts    int     `json:"hosts"` // that run
+	Letters  int     `json:"letters"`  // -1 if they are not counted yet
+	Hosts    int     `json:"hosts"`    // that run
 }
 
 func healthOf(s State, letters int) health {
@@ -171,21 +163,6 @@ type letterDetail struct {
 	image
 }
 
-// maxLetters is how many dead letters of a function the page reads, and as many postponed
-// changes. It keeps them in memory without documents.
-const maxLetters = 1000
-
-// letterList is a list of dead letters and postponed changes. It does not change.
-type letterList struct {
-	rows      []letterRow // the newest first
-	dead      int
-	postponed int
-	isCut     bool // there may be more
-	searched  *int // records that were read for a filter; nil if the list has no filter
-	problem   string
-	mark      string // differs from that of another list
-}
-
 func rowOf(d trigger.DeadLetter) letterRow {
 	return letterRow{
 		ID: d.ID, Function: d.Function, Range: d.Range, LSN: d.LSN, Key: d.Key, DocumentID: d.DocumentID, Operation: d.Operation,
@@ -201,45 +178,10 @@ func (p *Page) detailOf(d trigger.DeadLetter) letterDetail {
 	return detail
 }
 
-// listLetters reads the stores.
-func (p *Page) listLetters(ctx context.Context) letterList {
-	var l letterList
-	l.dead = l.add(p.options.Source.DeadLetters(ctx, trigger.RecordDead, maxLetters))
-	l.postponed = l.add(p.options.Source.DeadLetters(ctx, trigger.RecordPostponed, maxLetters))
-	sort.SliceStable(l.rows, func(i, j int) bool { return l.rows[i].Time.After(l.rows[j].Time) })
-	l.mark = fmt.Sprint(l.dead, l.postponed, l.problem)
-	if len(l.rows) > 0 {
-		l.mark += l.rows[0].ID
-	}
-	return l
-}
-
-// add adds the records of one kind, and returns their number.
-func (l *letterList) add(records iter.Seq2[trigger.DeadLetter, error]) (n int) {
-	ofFunction := map[string]int{}
-	for d, err := range records {
-		if err != nil {
-			l.problem = firstLine(err.Error())
-			continue
-		}
-		n++
-		ofFunction[d.Function]++
-		l.isCut = l.isCut || ofFunction[d.Function] == maxLetters
-		l.rows = append(l.rows, rowOf(d))
-	}
-	return n
-}
-
 func (p *Page) state(ctx context.Context) State {
 	return p.states.get(ctx, 0, func(ctx context.Context) State {
 		s := p.options.Source.Look(ctx)
-		for i, r := range s.Ranges {
-			s.Ranges[i].Rate = p.options.Recorder.rateOf(r.Function, r.Range)
-		}
+		s.countRanges()
 		return s
 	})
-}
-
-func (p *Page) letterList(ctx context.Context) letterList {
-	return p.letters.get(ctx, p.options.Recorder.letterVersion(), p.listLetters)
 }

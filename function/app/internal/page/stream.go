@@ -36,7 +36,7 @@ func followPage(p *Page, w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer p.viewers.count.Add(-1)
-	s := &stream{page: p, out: w, control: http.NewResponseController(w), request: r, filter: filterOf(r), rows: map[string]string{}}
+	s := &stream{page: p, out: w, control: http.NewResponseController(w), request: r, filter: filterOf(r), ranges: rangeQueryOf(r, "rangesAfter"), rows: map[string]string{}}
 	_ = s.control.SetReadDeadline(time.Time{}) // that of the server ends no stream
 	run, version, _ := strings.Cut(r.Header.Get("Last-Event-ID"), "-")
 	if run == "" {
@@ -63,12 +63,14 @@ type stream struct {
 	control *http.ResponseController
 	request *http.Request
 	filter  filter
+	ranges  rangeQuery
 
 	version int64             // of the newest change that was sent
 	moment  int64             // number of the newest moment that was sent
 	letters string            // mark of the dead letters that were sent
 	status  string            // as it was sent, without its time
 	rows    map[string]string // ranges as they were sent
+	list    string            // of the ranges that was sent, without their rows
 	sent    time.Time         // last event
 }
 
@@ -99,7 +101,7 @@ func (s *stream) update() error {
 		}
 	}
 	state := s.page.state(s.request.Context())
-	if err := s.sendRanges(state.Ranges); err != nil {
+	if err := s.sendRanges(state); err != nil {
 		return err
 	}
 	if moments := recorder.timeline(s.moment); len(moments) > 0 {
@@ -108,9 +110,9 @@ func (s *stream) update() error {
 			return err
 		}
 	}
-	if list := s.page.letterList(s.request.Context()); list.mark != s.letters {
-		s.letters = list.mark
-		if err := s.send("letter", map[string]int{"total": list.dead}); err != nil {
+	if list, ok := s.page.newestLetters(s.request.Context()); ok && list.mark() != s.letters {
+		s.letters = list.mark()
+		if err := s.send("letter", map[string]int{"total": list.Total}); err != nil {
 			return err
 		}
 	}
@@ -133,34 +135,34 @@ func (s *stream) sendStatus(state State) error {
 	return s.send("status", st)
 }
 
-// sendRanges sends the rows that have changed, and all if one has gone.
-func (s *stream) sendRanges(ranges []Range) error {
-	var changed []Range
+// rangeUpdate is the event range: the rows of a list that have changed, and the keys of all.
+type rangeUpdate struct {
+	items[Range]
+	Keys []string `json:"keys"` // FUNCTION, a line break and RANGE
+}
+
+// sendRanges sends the rows that have changed of the list that the viewer looks at.
+func (s *stream) sendRanges(state State) error {
+	found := s.page.rangesFor(state, s.ranges)
+	u := rangeUpdate{items: found, Keys: []string{}}
+	u.Items = []Range{}
 	rows := map[string]string{}
-	for _, r := range ranges {
+	for _, r := range found.Items {
 		text, err := json.Marshal(r)
 		if err != nil {
 			return err
 		}
-		key := r.Function + "\n" + r.Range
-		if rows[key] = string(text); s.rows[key] != string(text) {
-			changed = append(changed, r)
+		u.Keys = append(u.Keys, r.key())
+		if rows[r.key()] = string(text); s.rows[r.key()] != string(text) {
+			u.Items = append(u.Items, r)
 		}
 	}
-	gone := []string{}
-	for key := range s.rows {
-		if _, found := rows[key]; !found {
-			gone = append(gone, key)
-		}
-	}
-	if len(changed)+len(gone) == 0 {
+	list := fmt.Sprint(u.Total, u.Next, u.Keys)
+	if len(u.Items) == 0 && list == s.list {
 		return nil
 	}
-	s.rows = rows
-	return s.send("range", struct {
-		Items []Range  `json:"items"`
-		Gone  []string `json:"gone"` // FUNCTION, a line break and RANGE
-	}{changed, gone})
+	s.rows, s.list = rows, list
+	return s.send("range", u)
 }
 
 // send writes one event. JSON has no line breaks.

@@ -51,8 +51,8 @@ const (
 
 // Search answers the queries of a store that cannot sort its records. It sorts a window of
 // positions, the first ones behind the cursor, reads the records of the first page, and keeps
-// the other positions for the pages that follow: so n records take n/window scans. mu guards
-// kept.
+// the window for the pages that follow, also for a page that is asked for again: so n records
+// take n/window scans. mu guards kept.
 type Search struct {
 	window int
 
@@ -63,13 +63,15 @@ type Search struct {
 // NewSearch returns a search with a window.
 func NewSearch(window int) *Search { return &Search{window: window} }
 
-// Window is a part of the records that a query may select, in its order.
+// Window is a part of the records that a query may select, in its order. Its positions do not
+// change after the scan.
 type Window struct {
 	search    *Search
 	query     trigger.DeadLetterQuery
 	positions []Position
+	total     int       // that the scan of a first page has found
 	hasMore   bool      // there are positions behind these
-	kept      time.Time // when it was kept
+	kept      time.Time // when it was kept, or last used; search.mu guards that of a kept window
 }
 
 // Window returns the first positions behind the cursor of a query. scan yields all positions
@@ -85,7 +87,7 @@ func (s *Search) Window(q trigger.DeadLetterQuery, scan func(from *Position) ite
 		if last, err = parseCursor(q.Cursor); err != nil {
 			return nil, err
 		}
-		if w := s.take(q); w != nil {
+		if w := s.find(q, *last); w != nil {
 			return w, nil
 		}
 	}
@@ -94,7 +96,9 @@ func (s *Search) Window(q trigger.DeadLetterQuery, scan func(from *Position) ite
 		if err != nil {
 			return nil, err
 		}
-		if last != nil && compare(q, p, *last) <= 0 {
+		if last == nil {
+			w.total++
+		} else if compare(q, p, *last) <= 0 {
 			continue
 		}
 		if w.positions = append(w.positions, p); len(w.positions) == 2*s.window {
@@ -123,6 +127,7 @@ func (w *Window) Page(read func(Position) (d trigger.DeadLetter, found bool, err
 	limit := cmp.Or(w.query.Limit, defaultLimit)
 	began, bytes, n := time.Now(), 0, 0
 	positions := w.Positions()
+	page.Total = w.total
 	for n < len(positions) && len(page.Records) < limit && bytes < maxPageBytes && (n == 0 || time.Since(began) < maxPageTime) {
 		d, found, err := read(positions[n])
 		n++
@@ -144,42 +149,43 @@ func (w *Window) Page(read func(Position) (d trigger.DeadLetter, found bool, err
 	}
 	page.StoppedAtBound = len(page.Records) < limit
 	page.Cursor, err = cursorAt(w.positions[n-1])
-	w.keep(n, page.Cursor)
+	w.keep(n)
 	return page, err
 }
 
-// keep keeps the positions behind the first n for the next page, if there are some.
-func (w *Window) keep(n int, cursor string) {
-	if n == len(w.positions) {
+// keep keeps the window for the pages behind its first n positions, if there are some. One that
+// was found among the kept ones is one of these already.
+func (w *Window) keep(n int) {
+	if n == len(w.positions) || !w.kept.IsZero() {
 		return
 	}
-	w.positions = slices.Clone(w.positions[n:])
-	w.query.Cursor, w.kept = cursor, time.Now()
 	s := w.search
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	w.kept = time.Now()
 	if s.kept = append(s.kept, w); len(s.kept) > maxKept {
 		s.kept = slices.Delete(s.kept, 0, 1)
 	}
 }
 
-// take returns the window that was kept for the page of a query, or nil.
-func (s *Search) take(q trigger.DeadLetterQuery) *Window {
+// find returns the part of a kept window that is behind a position, or nil.
+func (s *Search) find(q trigger.DeadLetterQuery, last Position) *Window {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kept = slices.DeleteFunc(s.kept, func(w *Window) bool { return time.Since(w.kept) > keptFor })
-	i := slices.IndexFunc(s.kept, func(w *Window) bool {
-		wanted := q
-		wanted.Limit = w.query.Limit
-		return w.query == wanted
-	})
-	if i < 0 {
-		return nil
+	for _, w := range s.kept {
+		wanted := w.query
+		wanted.Limit, wanted.Cursor = q.Limit, q.Cursor
+		if wanted != q {
+			continue
+		}
+		i := sort.Search(len(w.positions), func(i int) bool { return compare(q, w.positions[i], last) >= 0 })
+		if i < len(w.positions)-1 && compare(q, w.positions[i], last) == 0 {
+			w.kept = time.Now()
+			return &Window{search: s, query: q, positions: w.positions[i+1:], hasMore: w.hasMore, kept: w.kept}
+		}
 	}
-	w := s.kept[i]
-	s.kept = slices.Delete(s.kept, i, i+1)
-	w.query.Limit = q.Limit
-	return w
+	return nil
 }
 
 // compare orders positions as [trigger.DeadLetterQuery] says. Those whose order cannot be read

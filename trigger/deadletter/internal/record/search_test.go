@@ -97,6 +97,26 @@ func TestPagesOfAWindowTakeOneScan(t *testing.T) {
 	}
 }
 
+// A page that is asked for again takes no further scan, and is the same. The first page alone
+// says how many records there are to search.
+func TestPageOfAWindowIsReadAgain(t *testing.T) {
+	s, q := newFakeStore(40, 30), sample.Dead("f")
+	q.Limit, q.NewestFirst = 10, true
+	first, err := s.page(q)
+	sample.Must(t, err)
+	q.Cursor = first.Cursor
+	for range 3 {
+		page, err := s.page(q)
+		sample.Must(t, err)
+		if got := sample.IDs(page.Records); got[0] != "0029" || len(got) != 10 || page.Total != 0 {
+			t.Errorf("the second page is %v, total %d", got, page.Total)
+		}
+	}
+	if s.scans != 1 || first.Total != 40 {
+		t.Errorf("%d scans, total %d", s.scans, first.Total)
+	}
+}
+
 // A page ends at the bounds of reads, bytes and time, says so, and continues.
 func TestPagesEndAtTheirBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

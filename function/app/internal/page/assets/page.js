@@ -282,9 +282,10 @@ function keep(node, fresh) {
 // ---- state of the page ----
 
 let status = { canAct: false, actions: [], hosts: [], functions: [], poison: [], health: {} }
-const ranges = new Map()
+const ranges = new Map() // of the shown page of the list
+let rangeKeys = [], rangeTotal = 0, rangesFrom = 0, rangesNext = ''
 let changes = new Map(), order = [], waiting = [], next = '', shown = 100, dropped = 0, kept = 0, version = '0', run = ''
-let letters = { items: [], total: 0 }
+let letters = { items: [], total: 0 }, letterTokens = [''] // of the pages up to the shown one
 let moments = [], moment = '0'
 const form = $('filters')
 const filters = () => Object.fromEntries([...new FormData(form)].filter(([, v]) => v))
@@ -299,20 +300,25 @@ function matches(c) {
 // ---- health, functions, hosts, ranges ----
 
 let announcedAt = 0, announcedText = ''
+
+// link leads to this page with a filter, also from another machine: it has no token.
+const link = (filter, text) => el('a', { href: '?' + new URLSearchParams(filter) + '#ranges' }, text)
+
 function showStatus() {
   const h = status.health
   $('app').textContent = visible(status.app)
   document.title = (h.problems ? `(${h.problems}) ` : '') + visible(status.app) + ' · Halley'
-  const tiles = [['Behind', behind(h), false], ['Oldest change', h.known ? age(h.seconds) : '?', false], ['Problems', h.problems, h.problems > 0], ['Paused ranges', h.paused, false], ['Dead letters', h.letters, h.letters > 0], ['Hosts', h.hosts, h.hosts === 0]]
+  const tiles = [['Behind', behind(h), false], ['Oldest change', h.known ? age(h.seconds) : '?', false], ['Problems', h.problems, h.problems > 0], ['Paused ranges', h.paused, false], ['Dead letters', h.letters < 0 ? '…' : h.letters, h.letters > 0], ['Hosts', h.hosts, h.hosts === 0]]
   reconcile($('health'), tiles, t => t[0], ([name, value, bad]) => el('div', { class: bad ? 'bad' : '' }, el('dt', {}, name), el('dd', {}, value)))
-  const text = `${plural(h.changes, 'change')} behind, ${plural(h.problems, 'problem')}, ${plural(h.letters, 'dead letter')}, ${plural(h.hosts, 'host')}`
+  const text = `${plural(h.changes, 'change')} behind, ${plural(h.problems, 'problem')}, ${plural(Math.max(h.letters, 0), 'dead letter')}, ${plural(h.hosts, 'host')}`
   if (text !== announcedText && Date.now() - announcedAt > 10000) {
     announcedAt = Date.now()
     $('announce').textContent = announcedText = text
   }
   $('readonly').hidden = status.canAct || !status.actions.length
   reconcile($('functions'), status.functions, f => f.name, f => el('li', {},
-    el('strong', {}, f.name), el('small', {}, 'of ' + f.container),
+    el('strong', {}, link({ function: f.name }, f.name)), el('small', {}, 'of ' + f.container), el('small', {}, plural(f.ranges, 'range')),
+    f.stalled ? link({ function: f.name, rangeState: 'stalled' }, `${f.stalled} stalled`) : null,
     el('small', {}, f.keeps ? 'dead letters: ' + f.deadLetters : f.deadLetters === 'none' ? 'no store: failures block' : 'dead letters are dropped'),
     can('pause') ? el('button', { type: 'button', 'aria-label': 'Manage all leases of ' + f.name, on: () => manage({ function: f.name }) }, 'Manage') : null,
     f.problem ? el('span', { class: 'problem' }, '▲ ' + f.problem) : null))
@@ -355,20 +361,44 @@ function rangeState(r) {
   return el('td', { class: 'why' }, r.changes > 0 ? badge('working', 'behind') : badge('ready', 'caught up'))
 }
 
-const rangeOrder = (a, b) => a.function.localeCompare(b.function) || a.range.length - b.range.length || a.range.localeCompare(b.range)
+// showRanges leaves the rows where they are while a viewer is at them.
+let shownKeys = []
 function showRanges() {
-  const rows = [...ranges.values()].sort(rangeOrder)
+  shownKeys = held('range-table') ? [...new Set([...shownKeys, ...rangeKeys])].filter(k => rangeKeys.includes(k)) : rangeKeys
+  const rows = shownKeys.map(k => ranges.get(k)).filter(Boolean)
   const acts = can('split') || can('pause')
   document.querySelector('[data-actions]').hidden = !acts
   reconcile($('range-rows'), rows, r => r.function + '\n' + r.range, r => el('tr', {},
-    el('td', {}, r.function), el('td', { class: 'mono', title: visible(r.range) }, middle(r.range)), el('td', {}, r.owner || '(free)'),
+    el('td', {}, r.function), el('td', { class: 'mono', title: visible(r.range) }, link({ function: r.function, range: r.range }, middle(r.range))), el('td', {}, r.owner || '(free)'),
     el('td', { class: 'number' }, behind(r)), el('td', { class: 'number' }, r.known ? age(r.seconds) : '?'),
     el('td', {}, spark(r.rate || Array(60).fill(0))), el('td', { class: 'number' }, r.handled), el('td', { class: 'number' }, r.retries),
     el('td', { class: 'mono', title: `epoch ${visible(r.epoch)}` }, r.continuation || '-', r.checkpointed ? el('small', {}, ' ', time(r.checkpointed)) : null), rangeState(r),
     acts ? el('td', {}, el('div', { class: 'actions' },
       can('pause') ? el('button', { type: 'button', 'aria-label': 'Manage range ' + visible(r.range), on: () => manage({ function: r.function, range: r.range }) }, 'Manage') : null, actionButton('split', 'Split', { function: r.function, range: r.range }, 'range ' + r.range),
       actionButton('merge', 'Merge with next', { function: r.function, range: r.range }, 'range ' + r.range))) : null))
+  const f = filters(), filtered = f.function || f.range || f.rangeState
   $('ranges-empty').hidden = rows.length > 0
+  $('ranges-empty').textContent = filtered ? 'No range matches the filter.' : 'No host has run.'
+  $('ranges-note').textContent = rangeTotal ? `${rows.length < rangeTotal ? `${rangesFrom + 1} to ${rangesFrom + rows.length} of ` : ''}${plural(rangeTotal, 'range')}${filtered ? ' found' : ''}, those with a problem first` : ''
+  $('ranges-next').hidden = !rangesNext
+  $('ranges-back').hidden = !rangesFrom
+}
+
+// turnRanges shows another part of the ranges.
+function turnRanges(from) {
+  rangesFrom = from
+  restart().then(() => $('ranges').scrollIntoView())
+}
+$('ranges-next').addEventListener('click', () => turnRanges(Number(rangesNext)))
+$('ranges-back').addEventListener('click', () => turnRanges(Math.max(0, rangesFrom - 100)))
+
+function takeRanges(l) {
+  for (const r of l.items) ranges.set(r.function + '\n' + r.range, r)
+  rangeKeys = l.keys || l.items.map(r => r.function + '\n' + r.range)
+  for (const key of ranges.keys()) if (!rangeKeys.includes(key)) ranges.delete(key)
+  rangeTotal = l.total
+  rangesNext = l.next || ''
+  showRanges()
 }
 
 // ---- changes ----
@@ -387,10 +417,10 @@ function changeRow(c) {
 }
 
 // held: a viewer is at the rows with the mouse or the keyboard, so that none must move.
-const held = () => $('change-table').matches(':hover') || !!$('change-table').querySelector(':focus-visible')
+const held = table => $(table).matches(':hover') || !!$(table).querySelector(':focus-visible')
 
 function showChanges() {
-  if (waiting.length && !held()) insertWaiting()
+  if (waiting.length && !held('change-table')) insertWaiting()
   const rows = order.map(id => changes.get(id)).filter(matches).slice(0, shown)
   reconcile($('change-rows'), rows, c => c.id, changeRow)
   $('changes-empty').hidden = rows.length > 0
@@ -454,32 +484,42 @@ $('more').addEventListener('click', async () => {
 
 // ---- dead letters, timeline, settings ----
 
-let lettersShown = 50
 async function loadLetters() {
-  const f = filters()
-  delete f.state
-  letters = await api('letters?' + new URLSearchParams({ ...f, limit: lettersShown }))
+  const { state, rangeState, ...f } = filters(), after = letterTokens.at(-1)
+  const answer = await api('letters?' + new URLSearchParams(after ? { ...f, after } : f))
+  if (after !== letterTokens.at(-1)) return // the viewer has turned the page
+  letters = answer
   reconcile($('letter-rows'), letters.items, l => l.id, l => el('tr', { class: l.id === open.id ? 'open' : '' }, el('td', {}, time(l.time, exactClock(l.time))),
     el('td', {}, el('button', { type: 'button', class: 'row', 'data-letter': l.id, 'aria-label': 'Show dead letter of document ' + visible(l.documentId) }, l.documentId)),
     el('td', { class: 'mono' }, keyText(l.key)), el('td', {}, l.function), el('td', { class: 'mono', title: visible(l.range) }, middle(l.range)), el('td', { class: 'number' }, l.lsn),
     el('td', {}, l.due ? badge('postponed', 'postponed until ' + exactClock(l.due)) : l.blocked ? badge('blocked') : l.attempts), el('td', { class: 'text', title: visible(l.error) }, l.error)))
   $('letters-empty').hidden = letters.items.length > 0
-  const searched = letters.searched !== undefined
-  $('letters-note').textContent = letters.problem ? '▲ ' + visible(letters.problem) : [letters.total && `${letters.total} ${searched ? 'found' : 'in the store'}`, letters.postponed && `${letters.postponed} postponed`, searched && `${letters.searched} searched`, letters.cut && (searched ? 'stopped at a bound: there may be more' : 'only the newest of each function')].filter(Boolean).join(', ')
-  $('more-letters').hidden = !letters.next
+  $('letters-empty').textContent = letters.next ? 'None found so far.' : Object.keys(f).length ? 'No dead letter matches the filter.' : 'No dead letters.'
+  const all = letters.total + (letters.postponed || 0), filtered = f.key || f.error, first = letterTokens.length === 1
+  $('letters-note').textContent = letters.problem ? '▲ ' + visible(letters.problem) : [filtered && `${letters.searched || 0} of ${all} searched` + (letters.stopped ? ', older ones not yet' : ''),
+    !filtered && letters.total && `${letters.total} in the store`, !filtered && letters.postponed && `${letters.postponed} postponed`, !first && `page ${letterTokens.length}`].filter(Boolean).join(', ')
+  $('older').hidden = !letters.next
+  $('older').textContent = letters.stopped ? 'Search further' : 'Older'
+  $('newer').hidden = first
   showLetterActions()
 }
 
 // showLetterActions has the actions on all dead letters that the filter selects.
 function showLetterActions() {
   const f = filters()
-  const select = { function: f.function || (status.functions.length === 1 ? status.functions[0].name : ''), range: f.range, key: f.key }
-  const about = 'all of ' + [select.function, f.range && 'range ' + f.range, f.key && 'key ' + f.key].filter(Boolean).join(', ')
+  const select = { function: f.function || (status.functions.length === 1 ? status.functions[0].name : ''), range: f.range, key: f.key, error: f.error }
+  const about = 'all of ' + [select.function, f.range && 'range ' + f.range, f.key && 'key ' + f.key, f.error && 'error ' + f.error].filter(Boolean).join(', ')
   const names = letters.items.length && select.function ? [['replay', 'Replay'], ['discard', 'Discard']].filter(([a]) => can(a)) : []
   reconcile($('letter-actions'), names.map(n => [...n, about]), n => n.join(), ([action, label]) =>
     el('button', { type: 'button', on: () => review(action, label, `${label} ${about}`, select) }, `${label} ${about}`))
 }
-$('more-letters').addEventListener('click', () => { lettersShown += 100; loadLetters().catch(lost) })
+// turn shows another page of the dead letters.
+function turn(tokens) {
+  letterTokens = tokens
+  loadLetters().then(() => $('letters').scrollIntoView(), e => { tell(e.message, true); letterTokens = [''] })
+}
+$('older').addEventListener('click', () => turn([...letterTokens, letters.next]))
+$('newer').addEventListener('click', () => turn(letterTokens.slice(0, -1)))
 
 let lettersAt = 0, lettersLater
 function lettersSoon() {
@@ -491,7 +531,7 @@ function lettersSoon() {
 function takeMoments(l) {
   moments = [...l.items.toReversed(), ...moments].slice(0, 500)
   if (moments.length) moment = moments[0].number
-  reconcile($('moments'), moments.slice(0, 200), m => m.number, m => el('li', {}, time(m.time, exactClock(m.time)), el('b', {}, m.kind),
+  reconcile($('moments'), moments.slice(0, 100), m => m.number, m => el('li', {}, time(m.time, exactClock(m.time)), el('b', {}, m.kind),
     el('span', {}, [m.function, m.range && 'range ' + middle(m.range), m.host].filter(Boolean).join(' · ')), el('span', { class: 'quiet' }, m.text)))
   $('moments-empty').hidden = moments.length > 0
 }
@@ -581,6 +621,7 @@ async function openDrawer(kind, id, from) {
   $('drawer').scrollTop = 0
   $('drawer-title').focus()
   markOpen()
+  setAddress()
 }
 
 function closeDrawer() {
@@ -588,6 +629,7 @@ function closeDrawer() {
   $('drawer').hidden = true
   const from = document.querySelector(`[data-${open.kind === 'letter' ? 'letter' : 'open'}="${CSS.escape(open.id)}"]`) || open.from
   open.id = ''
+  setAddress()
   markOpen()
   if (from && from.isConnected) from.focus()
 }
@@ -603,7 +645,19 @@ document.addEventListener('click', e => {
 document.addEventListener('keydown', e => { if (e.key === 'Escape' && !dialog.open) closeDrawer() })
 $('drawer-close').addEventListener('click', closeDrawer)
 
-// ---- filters in the address ----
+// ---- filters and the drawer in the address ----
+
+function setAddress() {
+  const q = query(open.id ? { [open.kind]: open.id } : {})
+  history.replaceState(null, '', location.pathname + (q ? '?' + q : '') + location.hash)
+  $('sign-in').href = 'sign-in' + location.search
+}
+
+// openLinked opens the change or dead letter of the address.
+function openLinked() {
+  const q = new URLSearchParams(location.search)
+  for (const kind of ['letter', 'change']) if (q.get(kind)) openDrawer(kind, q.get(kind), null)
+}
 
 for (const [name, value] of new URLSearchParams(location.search)) {
   const field = form.elements[name]
@@ -615,7 +669,9 @@ let filterLater
 function filtersChanged() {
   clearTimeout(filterLater)
   filterLater = setTimeout(() => {
-    history.replaceState(null, '', location.pathname + (query() ? '?' + query() : '') + location.hash)
+    letterTokens = ['']
+    rangesFrom = 0
+    setAddress()
     restart()
   }, 150)
 }
@@ -640,14 +696,14 @@ function lost() {
 }
 
 async function load() {
-  const [s, r, t] = await Promise.all([api('status'), api('ranges'), api('timeline')])
+  const [s, r, t] = await Promise.all([api('status'), api('ranges?' + query({ after: rangesFrom })), api('timeline')])
   if (run && run !== s.run) closeDrawer()
   status = s
   run = s.run
   moments = []
   takeMoments(t)
   showStatus()
-  takeRanges(r.items)
+  takeRanges(r)
   await Promise.all([loadChanges(), loadLetters(), loadSettings()])
 }
 
@@ -685,35 +741,25 @@ async function poll(mine) {
 }
 
 async function refresh() {
-  const [s, r, t, c] = await Promise.all([api('status'), api('ranges'), api('timeline?after=' + moment), api('changes?' + query({ since: version, limit: 200 }))])
+  const [s, r, t, c] = await Promise.all([api('status'), api('ranges?' + query({ after: rangesFrom })), api('timeline?after=' + moment), api('changes?' + query({ since: version, limit: 200 }))])
   if (s.run !== run) throw new Error('the process was started again')
   status = s
   showStatus()
-  takeRanges(r.items)
+  takeRanges(r)
   takeMoments(t)
   takeChanges(c)
   await loadLetters()
 }
 
-function takeRanges(items) {
-  ranges.clear()
-  for (const x of items) ranges.set(x.function + '\n' + x.range, x)
-  showRanges()
-}
-
 function follow(mine) {
-  source = new EventSource('api/v1/stream?' + query({ run, since: version, moment }))
+  source = new EventSource('api/v1/stream?' + query({ run, since: version, moment, rangesAfter: rangesFrom }))
   const on = (name, take) => source.addEventListener(name, e => {
     if (mine !== generation) return
     connected()
     take(JSON.parse(e.data))
   })
   on('change', takeChanges)
-  on('range', l => {
-    for (const key of l.gone) ranges.delete(key)
-    for (const r of l.items || []) ranges.set(r.function + '\n' + r.range, r)
-    showRanges()
-  })
+  on('range', takeRanges)
   on('status', s => { status = s; showStatus(); showRanges() })
   on('letter', lettersSoon)
   on('timeline', takeMoments)
@@ -733,7 +779,8 @@ setInterval(() => {
     lost()
     restart()
   }
-  if (waiting.length && !held()) showChanges()
+  if (waiting.length && !held('change-table')) showChanges()
+  if (shownKeys.join() !== rangeKeys.join() && !held('range-table')) showRanges()
 }, 1000)
 
 document.addEventListener('visibilitychange', () => {
@@ -744,4 +791,4 @@ document.addEventListener('visibilitychange', () => {
     restart()
   }
 })
-restart()
+restart().then(openLinked)
