@@ -135,13 +135,15 @@ func estimateLag(ctx context.Context, leases *cosmos.Container, source FeedSourc
 	}
 	working.Wait()
 	for _, i := range found.Invalid {
-		lags = append(lags, Lag{Function: source.Name, Range: i.ID, Changes: 1, Transactions: 1, Problem: i.Err.Error()})
+		cause := stall.Stall{Kind: stall.Unreadable, Text: i.Err.Error()}
+		lags = append(lags, Lag{Function: source.Name, Range: i.ID, Changes: 1, Transactions: 1, Stalls: []stall.Stall{cause}, Problem: cause.Describe(time.Time{})})
 	}
 	// slices.SortStableFunc would be compiled for this type: 16 kB of every app.
 	sort.SliceStable(lags, func(i, j int) bool { return lease.CompareTokens(lags[i].Range, lags[j].Range) < 0 })
 	for _, gap := range found.Gaps {
-		lags = append(lags, Lag{Function: source.Name, Range: gap.Token(), Changes: 1, Transactions: 1, Problem: fmt.Sprintf(
-			"no lease covers the keys from %q to %q: they are not read until a running host has created one", gap.Span.Min, gap.Span.Max)})
+		cause := stall.Stall{Kind: stall.NoOwner, Text: fmt.Sprintf(
+			"no lease covers the keys from %q to %q: they are not read until a running host has created one", gap.Span.Min, gap.Span.Max)}
+		lags = append(lags, Lag{Function: source.Name, Range: gap.Token(), Changes: 1, Transactions: 1, Stalls: []stall.Stall{cause}, Problem: cause.Text})
 	}
 	return lags, context.Cause(ctx)
 }

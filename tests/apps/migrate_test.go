@@ -100,7 +100,7 @@ func TestAppMigratesAndVerifies(t *testing.T) {
 	if code, out := run("migrate", "report"); code != 0 || !strings.Contains(out, "Ready. To switch:") {
 		t.Errorf("report: %d\n%s", code, out)
 	}
-	if code, out := run("migrate", "verify", "--function", "other"); code != 1 || !strings.Contains(out, "not an enabled function") {
+	if code, out := run("migrate", "verify", "--function", "other"); code != 1 || !strings.Contains(out, "is not enabled") {
 		t.Errorf("another function: %d\n%s", code, out)
 	}
 }

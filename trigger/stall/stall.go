@@ -12,7 +12,7 @@ import (
 // Stall says why a range makes no progress at the moment.
 type Stall struct {
 	Kind     Kind      `json:"kind"`
-	Since    time.Time `json:"since"`              // on the service's clock
+	Since    time.Time `json:"since,omitzero"`     // on the service's clock; zero if it is not known
 	Attempt  int       `json:"attempt,omitempty"`  // HandlerFails: failed calls with the same changes
 	Attempts int       `json:"attempts,omitempty"` // HandlerFails: after which they are dead-lettered; 0 is never
 	Next     time.Time `json:"next,omitzero"`      // of the next attempt, on the service's clock
@@ -69,7 +69,10 @@ func (k Kind) IsLimit() bool { return k == RateLimited || k == ReadsLimited }
 // Describe says in a line why the range is stalled, at a time of the service's clock.
 func (s Stall) Describe(now time.Time) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s for %s", cmp.Or(kindTexts[s.Kind], "waiting"), roundAge(now.Sub(s.Since)))
+	b.WriteString(cmp.Or(kindTexts[s.Kind], "waiting"))
+	if !s.Since.IsZero() {
+		fmt.Fprintf(&b, " for %s", roundAge(now.Sub(s.Since)))
+	}
 	switch {
 	case s.Kind != HandlerFails:
 	case s.Attempts == 0:

@@ -74,9 +74,9 @@ func printLeases(out io.Writer, all []leases.Info, now time.Time) error {
 	for _, l := range all {
 		paused := ""
 		if l.Paused {
-			paused = ago(l.PausedSince, now) + ": " + text.Cell(l.Reason)
+			paused = operate.Ago(l.PausedSince, now) + ": " + text.Cell(l.Reason)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", l.Function, text.Cell(l.Range), operate.OwnerName(l.Owner), l.OwnerKind, l.Epoch, ago(l.Written, now), text.Cell(l.Continuation), paused)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", l.Function, text.Cell(l.Range), operate.OwnerName(l.Owner), l.OwnerKind, l.Epoch, operate.Ago(l.Written, now), text.Cell(l.Continuation), paused)
 	}
 	return t.Flush()
 }

@@ -99,7 +99,7 @@ func TestLeaseCommandsRefuseBadInput(t *testing.T) {
 		{[]string{"seek"}, `"to" not set`},
 		{[]string{"pause"}, `"reason" not set`},
 		{[]string{"pause", "--reason", " "}, "give a reason"},
-		{[]string{"pause", "--reason", "x", "--function", "other"}, "not an enabled function"},
+		{[]string{"pause", "--reason", "x", "--function", "other"}, "is not enabled"},
 		{[]string{"import", bad}, "not a file of leases export"},
 		{[]string{"import", bad + "x"}, "no such file"},
 		{[]string{"resume", "--yes", "--dry-run"}, "none of the others can be"},

@@ -54,11 +54,3 @@ func (p *leaseSelection) open(ctx context.Context) ([]operate.FunctionLeases, er
 	}
 	return opened, nil
 }
-
-// ago is the age of a time, or - if there is none.
-func ago(at, now time.Time) string {
-	if at.IsZero() {
-		return "-"
-	}
-	return max(now.Sub(at), 0).Round(time.Second).String()
-}

@@ -36,7 +36,7 @@ func (p *Program) Root(args []string) *cobra.Command {
 	hosted := &p.Program.Program
 	root.AddCommand(devCommands(&p.Program)...)
 	root.AddCommand(
-		runCommand(hosted), checkCommand(&p.Program), statusCommand(p.Source), deadLettersCommand(hosted), leasesCommand(p.Source),
+		runCommand(hosted), checkCommand(&p.Program), statusCommand(p.Source), whyCommand(p.Source), deadLettersCommand(hosted), leasesCommand(p.Source),
 		importCommand(p.Source.Handlers), p.versionCommand(),
 	)
 	root.AddCommand(p.Commands...)

@@ -113,7 +113,7 @@ func printReport(out io.Writer, r operate.LagReport) error {
 		for _, l := range f.Leases {
 			row := operate.LagTotal{Changes: l.Changes, Exact: l.Exact, Known: l.Known, Seconds: l.Seconds}
 			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", f.Name, text.Cell(l.Range), operate.OwnerName(l.Owner), row.Behind(), row.Age(),
-				ago(l.Renewed, r.Time), ago(l.Checkpointed, r.Time), l.DeadLettered, text.Cell(l.Continuation), text.Line(cmp.Or(l.Problem, postponedText(l, r.Time))))
+				operate.Ago(l.Renewed, r.Time), operate.Ago(l.Checkpointed, r.Time), l.DeadLettered, text.Cell(l.Continuation), text.Line(cmp.Or(l.Problem, postponedText(l, r.Time))))
 		}
 		fmt.Fprintf(t, "%s\ttotal\t\t%s\t%s\t\t\t\t\t%s\n", f.Name, f.Total(), f.Age(), text.Line(f.Problem))
 	}

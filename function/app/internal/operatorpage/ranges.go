@@ -95,7 +95,25 @@ func (d *Source) look(ctx context.Context) page.State {
 		a, b := &v.Ranges[i], &v.Ranges[j]
 		return cmp.Or(cmp.Compare(a.Function, b.Function), cmp.Compare(len(a.Range), len(b.Range)), cmp.Compare(a.Range, b.Range)) < 0
 	})
+	v.Why = operate.Explain(v.functionViews(), time.Now())
 	return v.State
+}
+
+// functionViews are the functions with their ranges.
+func (v *pageView) functionViews() (views []operate.FunctionView) {
+	for _, f := range v.Functions {
+		view := operate.FunctionView{Name: f.Name, Problem: f.Problem}
+		for _, r := range v.Ranges {
+			if r.Function == f.Name {
+				view.Ranges = append(view.Ranges, operate.RangeView{
+					Range: r.Range, Owner: r.Owner, Lag: operate.LagTotal{Changes: r.Changes, Exact: r.Exact, Known: r.Known, Seconds: r.Seconds},
+					Renewed: r.Renewed, Checkpointed: r.Checkpointed, Stalls: r.Stalls, Problem: r.Problem,
+				})
+			}
+		}
+		views = append(views, view)
+	}
+	return views
 }
 
 // lookAtLags estimates the lag of all functions.
@@ -153,6 +171,7 @@ func (v *pageView) addLeases(lags []operate.FunctionLag) {
 			row := leasedRange(l)
 			if said, ok := v.reported[key]; ok {
 				row.Problem, row.Advice, row.Paused = cmp.Or(row.Problem, said.Problem), cmp.Or(row.Advice, said.Advice), row.Paused || said.Paused
+				row.Stalls = append(row.Stalls, said.Stalls...)
 				delete(v.reported, key)
 			}
 			v.Ranges = append(v.Ranges, row)
@@ -208,10 +227,10 @@ func heldRange(function, owner string, r trigger.RangeStatus) page.Range {
 		Changes: r.Behind, Exact: r.Behind == 0, Known: r.BehindKnown, Seconds: r.BehindSeconds,
 		Batches: r.Batches, Handled: r.Changes, Retries: r.Retries, DeadLetters: r.DeadLetters,
 		Waiting: r.WaitingKeys, Blocked: r.BlockedKeys, Postponed: r.PostponedKeys, NextDue: r.NextDue, Checkpointed: r.Checkpointed,
-		Problem: r.Problem, Limited: r.Limited,
+		Problem: r.Problem, Limited: r.Limited, Stalls: r.Stalls,
 	}
 	if len(r.Stalls) > 0 {
-		row.Advice = stallAdvice(r.Stalls[0])
+		row.Advice = operate.Advice(r.Stalls[0])
 	}
 	return row
 }
@@ -220,11 +239,11 @@ func heldRange(function, owner string, r trigger.RangeStatus) page.Range {
 func leasedRange(l trigger.Lag) page.Range {
 	row := page.Range{
 		Function: l.Function, Range: l.Range, Owner: l.Owner, Continuation: l.Continuation, Checkpointed: l.Checkpointed,
-		Changes: l.Changes, Exact: l.Exact, Known: l.Known, Seconds: l.Seconds, DeadLetters: l.DeadLettered, Problem: l.Problem,
+		Changes: l.Changes, Exact: l.Exact, Known: l.Known, Seconds: l.Seconds, DeadLetters: l.DeadLettered, Problem: l.Problem, Stalls: l.Stalls, Renewed: l.Renewed,
 	}
 	for i, s := range l.Stalls {
 		row.Limited = l.Known && s.Kind.IsLimit() && (i == 0 || row.Limited)
-		row.Advice = cmp.Or(row.Advice, stallAdvice(s))
+		row.Advice = cmp.Or(row.Advice, operate.Advice(s))
 		row.Paused = row.Paused || s.Kind == stall.Paused
 	}
 	return row

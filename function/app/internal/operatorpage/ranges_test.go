@@ -1,6 +1,7 @@
 package operatorpage
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -61,6 +62,16 @@ func TestPageJoinsHostsAndLeases(t *testing.T) {
 		if r := rows[row]; r.Limited != want || r.Problem == "" {
 			t.Errorf("range %s is limited: %v", row, r.Limited)
 		}
+	}
+	var titles []string
+	for _, c := range state.Why {
+		titles = append(titles, c.Title)
+	}
+	if want := []string{
+		"orders: no progress in 3 of 8 ranges: 2, 5, 8", "orders: no progress in 1 of 8 ranges: 0",
+		"orders: no progress in 1 of 8 ranges: 3", "orders: no progress in 2 of 8 ranges: 6, 7",
+	}; !slices.Equal(titles, want) {
+		t.Errorf("why: %q, want %q", titles, want)
 	}
 	hosts := map[string]page.Host{}
 	for _, h := range state.Hosts {

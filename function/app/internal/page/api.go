@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"halley/function/app/internal/operate"
 )
 
 // failure is the answer to a request that is refused or fails.
@@ -81,23 +83,24 @@ func (p *Page) addAPI() {
 
 // status is the answer of GET status, and the event status.
 type status struct {
-	App       string     `json:"app"`
-	Run       string     `json:"run"`
-	Time      time.Time  `json:"time"`
-	CanAct    bool       `json:"canAct"`
-	Polled    bool       `json:"polled"`
-	Failures  bool       `json:"failures"` // the changes are failed calls only
-	Actions   []string   `json:"actions"`
-	Health    health     `json:"health"`
-	Hosts     []Host     `json:"hosts"`
-	Functions []Function `json:"functions"`
-	Poison    []string   `json:"poison"`
+	App       string          `json:"app"`
+	Run       string          `json:"run"`
+	Time      time.Time       `json:"time"`
+	CanAct    bool            `json:"canAct"`
+	Polled    bool            `json:"polled"`
+	Failures  bool            `json:"failures"` // the changes are failed calls only
+	Actions   []string        `json:"actions"`
+	Health    health          `json:"health"`
+	Hosts     []Host          `json:"hosts"`
+	Functions []Function      `json:"functions"`
+	Why       []operate.Cause `json:"why"`
+	Poison    []string        `json:"poison"`
 }
 
 func (p *Page) statusFor(r *http.Request, s State) status {
 	st := status{
 		App: p.options.App, Run: p.run, Time: time.Now().UTC(), CanAct: p.hasToken(r), Polled: p.options.Polled, Failures: p.options.Recorder.FailuresOnly, Actions: []string{},
-		Health: healthOf(s, p.letterCount(r.Context())), Hosts: s.Hosts, Functions: s.Functions, Poison: append([]string{}, s.Poison...),
+		Health: healthOf(s, p.letterCount(r.Context())), Hosts: s.Hosts, Functions: s.Functions, Why: append([]operate.Cause{}, s.Why...), Poison: append([]string{}, s.Poison...),
 	}
 	for _, a := range p.options.Actions {
 		st.Actions = append(st.Actions, a.Name)

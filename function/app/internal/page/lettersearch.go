@@ -5,33 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"time"
-
-	"halley/trigger"
 )
-
-// LetterQuery asks for a page of dead letters and postponed changes. Empty fields select all.
-type LetterQuery struct {
-	Function, Range string
-	Key             string // part of a key or of a document id
-	Error           string // part of the error
-
-	After string // token of the page before
-	Limit int    // of the records
-}
-
-// LetterPage is a page of dead letters and postponed changes. The counts include those of the
-// pages before.
-type LetterPage struct {
-	Records  []trigger.DeadLetter // the newest first
-	Next     string               // token of the next page; "" if there is none
-	Searched int                  // records that the stores have read
-
-	// Dead and Postponed are the records that the stores have to search.
-	Dead, Postponed int
-
-	Stopped bool   // at a bound, before the page was full
-	Problem string // of a store or a record; the others are listed
-}
 
 const (
 	// lettersEvery is the time between two lists of dead letters with the same query, unless

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"halley/function/app/internal/operate"
 	"halley/trigger"
 )
 
@@ -33,6 +34,7 @@ func newPage(t *testing.T) *Page {
 				return State{
 					Hosts:     []Host{{Name: "a", State: "running"}, {Name: "b", State: "killed"}},
 					Functions: []Function{{Name: "orders"}},
+					Why:       []operate.Cause{{Title: "orders: no progress in 1 of 2 ranges: 1", Cause: "without an owner <b>", Since: "9:00", Evidence: "range 1", Next: "start a host"}},
 					Ranges: []Range{
 						{Function: "orders", Range: "0", Owner: "a", Changes: 3, Known: true, Seconds: 4},
 						{Function: "orders", Range: "1", Problem: "without an owner", Changes: 2, Known: true},
@@ -399,5 +401,22 @@ func TestAssetsStaySmall(t *testing.T) {
 	}
 	if size == 0 || size > 60_000 {
 		t.Errorf("%d bytes, want 60,000 at most", size)
+	}
+}
+
+// The page begins with the causes that the command why prints, with and without a script.
+func TestPageSaysWhy(t *testing.T) {
+	p := newPage(t)
+	if st := decode[status](t, ask(t, p, "GET", "/api/v1/status", "", nil), 200); len(st.Why) != 1 || st.Why[0].Next != "start a host" {
+		t.Errorf("why: %+v", st.Why)
+	}
+	body, err := io.ReadAll(ask(t, p, "GET", "/plain", "", nil).Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(body)
+	causes, ranges := strings.Index(text, "<td>without an owner &lt;b&gt;</td><td>9:00</td><td>range 1</td><td>start a host</td>"), strings.Index(text, "<h2>Functions and ranges</h2>")
+	if causes < 0 || causes > ranges {
+		t.Errorf("the causes are at %d of\n%s", causes, text)
 	}
 }

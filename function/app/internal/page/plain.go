@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"halley/function/app/internal/operate"
 )
 
 // The page without a script: the same data and actions, with links and forms. An action
@@ -86,10 +88,24 @@ func (p *Page) showPlain(w http.ResponseWriter, r *http.Request) {
 			m.add(`<p class="problem">%s: %s</p>`, f.Name, f.Problem)
 		}
 	}
+	plainWhy(&m, state.Why)
 	p.plainRanges(&m, r, state, status.CanAct)
 	p.plainLetters(&m, r, selected, status.CanAct)
 	p.plainRest(&m, r)
 	m.write(w, http.StatusOK, p.options.App)
+}
+
+// plainWhy says why ranges make no progress, as the command why does.
+func plainWhy(m *markup, causes []operate.Cause) {
+	if len(causes) == 0 {
+		return
+	}
+	m.table("Why ranges make no progress", "Ranges|Cause|Since|Evidence|Next")
+	for _, c := range causes {
+		m.row(c.Title, c.Cause, c.Since, c.Evidence, c.Next)
+	}
+	m.endTable()
+	m.add("</section>")
 }
 
 func (p *Page) plainRanges(m *markup, r *http.Request, state State, acts bool) {

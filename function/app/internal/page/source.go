@@ -5,8 +5,10 @@ import (
 	"io"
 	"time"
 
+	"halley/function/app/internal/operate"
 	"halley/trigger"
 	"halley/trigger/cosmos"
+	"halley/trigger/stall"
 )
 
 // lookEvery is the time between two looks, for all viewers.
@@ -31,12 +33,37 @@ type Source struct {
 	ExportLeases      func(ctx context.Context, out io.Writer, function string) error
 }
 
+// LetterQuery asks for a page of dead letters and postponed changes. Empty fields select all.
+type LetterQuery struct {
+	Function, Range string
+	Key             string // part of a key or of a document id
+	Error           string // part of the error
+
+	After string // token of the page before
+	Limit int    // of the records
+}
+
+// LetterPage is a page of dead letters and postponed changes. The counts include those of the
+// pages before.
+type LetterPage struct {
+	Records  []trigger.DeadLetter // the newest first
+	Next     string               // token of the next page; "" if there is none
+	Searched int                  // records that the stores have read
+
+	// Dead and Postponed are the records that the stores have to search.
+	Dead, Postponed int
+
+	Stopped bool   // at a bound, before the page was full
+	Problem string // of a store or a record; the others are listed
+}
+
 // State is one look at the hosts, functions and ranges.
 type State struct {
 	Hosts     []Host
 	Functions []Function
 	Ranges    []Range
-	Poison    []string // ids of documents on which the handlers of a development run fail
+	Why       []operate.Cause // why ranges make no progress, the most harmful first
+	Poison    []string        // ids of documents on which the handlers of a development run fail
 }
 
 // Host is a host that the page knows.
@@ -89,7 +116,10 @@ type Range struct {
 
 	Problem string `json:"problem,omitempty"` // why it makes no progress
 	Advice  string `json:"advice,omitempty"`  // the next step of an operator
-	Rate    []int  `json:"rate,omitempty"`    // delivered changes in slots of 5 s, the oldest first; the page adds it
+
+	Stalls  []stall.Stall `json:"-"`              // the reasons in Problem
+	Renewed time.Time     `json:"-"`              // last write of the lease by a host of another process
+	Rate    []int         `json:"rate,omitempty"` // delivered changes in slots of 5 s, the oldest first; the page adds it
 }
 
 // Setting is one effective setting.

@@ -25,7 +25,7 @@ func (s *Settings) Only(function string) error {
 	}
 	s.Functions = slices.DeleteFunc(s.Functions, func(f Function) bool { return f.Name != function })
 	if len(s.Functions) == 0 {
-		return fmt.Errorf("--function %s: not an enabled function, choose from %s", function, s.App.Functions)
+		return fmt.Errorf("function %s is not enabled: choose from %s", function, s.App.Functions)
 	}
 	return nil
 }

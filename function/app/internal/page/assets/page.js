@@ -281,7 +281,7 @@ function keep(node, fresh) {
 
 // ---- state of the page ----
 
-let status = { canAct: false, actions: [], hosts: [], functions: [], poison: [], health: {} }
+let status = { canAct: false, actions: [], hosts: [], functions: [], why: [], poison: [], health: {} }
 const ranges = new Map() // of the shown page of the list
 let rangeKeys = [], rangeTotal = 0, rangesFrom = 0, rangesNext = ''
 let changes = new Map(), order = [], waiting = [], next = '', shown = 100, dropped = 0, kept = 0, version = '0', run = ''
@@ -316,6 +316,8 @@ function showStatus() {
     $('announce').textContent = announcedText = text
   }
   $('readonly').hidden = status.canAct || !status.actions.length
+  reconcile($('why'), status.why.slice(0, 4), c => c.title, c => el('li', {}, el('strong', {}, c.title), el('span', { class: 'problem' }, c.cause),
+    el('small', {}, `since ${c.since}; ${c.evidence}`), el('span', { class: 'advice' }, 'Next: ' + c.next)))
   reconcile($('functions'), status.functions, f => f.name, f => el('li', {},
     el('strong', {}, link({ function: f.name }, f.name)), el('small', {}, 'of ' + f.container), el('small', {}, plural(f.ranges, 'range')),
     f.stalled ? link({ function: f.name, rangeState: 'stalled' }, `${f.stalled} stalled`) : null,

@@ -1,4 +1,4 @@
-package operatorpage
+package operate
 
 import (
 	"strings"
@@ -15,12 +15,12 @@ func TestAdviceNamesCommands(t *testing.T) {
 		"the command leases import":      {Kind: stall.Unreadable},
 		"the command leases resume":      {Kind: stall.Paused},
 	} {
-		if advice := stallAdvice(stall); !strings.HasPrefix(advice, stall.Advice()+"; ") || !strings.Contains(advice, command) {
+		if advice := Advice(stall); !strings.HasPrefix(advice, stall.Advice()+"; ") || !strings.Contains(advice, command) {
 			t.Errorf("%s: %s", stall.Kind, advice)
 		}
 	}
 	for _, stall := range []stall.Stall{{Kind: stall.HandlerFails}, {Kind: stall.RateLimited}} {
-		if advice := stallAdvice(stall); advice != stall.Advice() {
+		if advice := Advice(stall); advice != stall.Advice() {
 			t.Errorf("%s: %s", stall.Kind, advice)
 		}
 	}

@@ -1,4 +1,4 @@
-package operatorpage
+package operate
 
 import "halley/trigger/stall"
 
@@ -12,8 +12,8 @@ var stallCommands = map[stall.Kind]string{
 	stall.OwnerSilent: "the command leases list shows the owners",
 }
 
-// stallAdvice returns the runtime's advice on a stall with the command that carries it out.
-func stallAdvice(s stall.Stall) string {
+// Advice returns the runtime's advice on a stall with the command that carries it out.
+func Advice(s stall.Stall) string {
 	command := stallCommands[s.Kind]
 	if s.Kind == stall.HandlerFails && s.Attempts > 0 {
 		command = "the command deadletters replay does it"
