@@ -125,8 +125,8 @@ func FuzzFrames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, frames []byte) { send(t, frames) })
 }
 
-// TestHostileFrames also tries the floods, which are too long for the corpus of FuzzFrames.
-func TestHostileFrames(t *testing.T) {
+// TestServeSurvivesHostileFrames also tries the floods, which are too long for the corpus of FuzzFrames.
+func TestServeSurvivesHostileFrames(t *testing.T) {
 	send := framesSender(t)
 	for name, frames := range hostileFrames() {
 		t.Run(name, func(t *testing.T) { send(t, []byte(frames)) })
@@ -155,8 +155,8 @@ func framesSender(t testing.TB) func(t *testing.T, frames []byte) {
 	}
 }
 
-// TestFramesOfRequests: frames of FuzzFrames reach the account's operations.
-func TestFramesOfRequests(t *testing.T) {
+// TestFramesReachTheAccount: frames of FuzzFrames reach the account's operations.
+func TestFramesReachTheAccount(t *testing.T) {
 	config, err := makeCertificate("")
 	if err != nil {
 		t.Fatal(err)
