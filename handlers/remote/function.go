@@ -43,7 +43,7 @@ func openFunction(ctx context.Context, env handlers.Env, s FunctionSettings) (*c
 	}
 	pool, err := newCommandPool(s.Command, s.Processes, launch{channel: true, grace: time.Duration(s.ExitGrace), log: env.Log()})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w. The plans of Azure Functions for custom handlers bring no interpreter: deploy an image that has it", err)
 	}
 	if err := pool.startOne(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("COMMAND: %w", err), pool.close())

@@ -78,7 +78,8 @@ class LogHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             fields = {name: value for name, value in vars(record).items() if name not in self.standard}
-            fields["logger"] = record.name
+            if record.name != "root":
+                fields["source"] = record.name
             if record.exc_info:
                 fields["error"] = logging.Formatter().formatException(record.exc_info)[:MAX_ERROR]
             self._channel.send({"log": {"level": level(record.levelno), "message": record.getMessage()[:MAX_ERROR], "fields": fields}})
