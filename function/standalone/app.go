@@ -72,7 +72,7 @@ func load(path string, args []string) (app.Options, error) {
 	for _, c := range file.Containers {
 		o.Containers = append(o.Containers, app.Container{Database: c.Database, Name: c.Name, PartitionKey: c.PartitionKey})
 	}
-	o.Commands = []*cobra.Command{app.NewCommand(), app.VerifyServiceCommand(), archive.Command(o.Inspect), migrate.Command(o.Inspect)}
+	o.Commands = []*cobra.Command{app.NewCommand(), app.VerifyServiceCommand(), testCommand(), archive.Command(o.Inspect), migrate.Command(o.Inspect)}
 	return o, nil
 }
 

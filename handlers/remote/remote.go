@@ -80,6 +80,27 @@ type transport interface {
 	String() string
 }
 
+// Over returns a handler that exchanges each request of the protocol, a line of JSON, for an
+// answer, for programs that carry them in another way. The error of exchange fails the batch.
+func Over(exchange func(ctx context.Context, request []byte) (answer []byte, err error)) trigger.Handler {
+	h := &handler{transport: exchanger(exchange)}
+	return h.handle
+}
+
+// exchanger is the transport of [Over].
+type exchanger func(ctx context.Context, request []byte) ([]byte, error)
+
+func (e exchanger) call(ctx context.Context, c call) (answer, error) {
+	text, err := e(ctx, c.text)
+	if err != nil {
+		return answer{}, err
+	}
+	return decodeAnswer(c.number, text)
+}
+
+func (e exchanger) close() error   { return nil }
+func (e exchanger) String() string { return "function" }
+
 type handler struct {
 	transport transport
 	timeout   time.Duration // of a call; 0 leaves it to the context

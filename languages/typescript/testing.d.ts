@@ -29,3 +29,39 @@ export function deliver(
   changes: readonly Change<any>[],
   options?: { attempt?: number; epoch?: number },
 ): Promise<Delivery>;
+
+/** A sink, as the processes of one run see it. */
+export interface Sink {
+  /** Returns the function as a new process makes it: it remembers nothing of another one. */
+  start(): Handler<any> | Promise<Handler<any>>;
+  /** Called after the last call of a function. */
+  stop?(handle: Handler<any>): void | Promise<void>;
+  /** Returns the content of the sink, without what may differ from run to run. */
+  state(): unknown;
+}
+
+export interface Scenario {
+  /** Returns an empty sink. */
+  open(): Sink | Promise<Sink>;
+  /** Returns a version of a document, from random alone: numbers from 0 to 1. */
+  document(random: () => number, id: string, key: string): object;
+  /** Returns the state that the sink must have, from the documents that exist at the end. */
+  want?(documents: any[]): unknown;
+  partitionKey?: string;
+  softDeleteProperty?: string;
+  allVersions?: boolean;
+  blockKeys?: boolean;
+  writeOnce?: boolean;
+  /** The number of seeds: 20. */
+  seeds?: number;
+  /** The only seed that runs, to repeat a failure. */
+  seed?: number;
+}
+
+/**
+ * Tests that the sink of a function ends up the same whatever happens on the way. Halley
+ * delivers a history of documents on an embedded account, once plainly and then with
+ * redeliveries, crashes, late deliveries, failures and splits, by seeds that are always the
+ * same. A failure names its seed.
+ */
+export function converges(scenario: Scenario): Promise<void>;

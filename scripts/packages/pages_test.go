@@ -52,8 +52,8 @@ func TestPagesOfLanguages(t *testing.T) {
 		file, interpreter string
 		want              []string
 	}{
-		{"python.md", "python3", []string{"Ran 1 test", "OK", "orders: [('1001', 12.5), ('1002', 80.0), ('1003', 7.25)]"}},
-		{"typescript.md", "node", []string{"# pass 1", "1001.json\n1002.json\n1003.json\n"}},
+		{"python.md", "python3", []string{"Ran 1 test", "Ran 2 tests", "OK", "orders: [('1001', 12.5), ('1002', 80.0), ('1003', 7.25)]"}},
+		{"typescript.md", "node", []string{"# pass 1", "# pass 2", "1001.json\n1002.json\n1003.json\n"}},
 	} {
 		t.Run(page.file, func(t *testing.T) {
 			t.Parallel()

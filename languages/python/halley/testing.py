@@ -1,4 +1,4 @@
-"""Tests of functions: one call, and its verdict as Halley reads it.
+"""Tests of functions: one call, and its verdict as Halley reads it; and convergence by seeds.
 
     from halley.testing import deliver, upsert
 
@@ -9,6 +9,12 @@
 
 import asyncio
 import inspect
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
 from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from ._serve import describe_raised, with_context
@@ -72,20 +78,122 @@ class Delivery:
 
 def deliver(function: Callable[..., Any], *changes: Change, attempt: int = 1, epoch: int = 1) -> Delivery:
     """Calls the function as Halley does, and returns its verdict. Errors of the function are in it."""
-    called = with_context(function, getattr(function, "__qualname__", "function"))
     numbered = [Change({**c._raw, "index": i, "lsn": c.lsn + i}) for i, c in enumerate(changes)]
     context = Context({"function": "test", "range": "0", "epoch": epoch, "attempt": attempt, "call": 1})
+    return Delivery(numbered, _reply(function, numbered, context))
+
+
+def _reply(function: Callable[..., Any], changes: List[Change], context: Context) -> Dict[str, Any]:
+    called = with_context(function, getattr(function, "__qualname__", "function"))
     try:
-        returned = called(numbered, context)
+        returned = called(changes, context)
         if inspect.isawaitable(returned):
             returned = asyncio.run(_wait(returned))
-        reply = answer(1, returned, numbered)
+        return answer(context.call, returned, changes)
     except Verdict as verdict:
-        reply = answer(1, verdict, numbered)
+        return answer(context.call, verdict, changes)
     except Exception as error:
-        reply = {"error": describe_raised(error)}
-    return Delivery(numbered, reply)
+        return {"call": context.call, "error": describe_raised(error)}
 
 
 async def _wait(awaitable: Any) -> Any:
     return await awaitable
+
+
+def converges(
+    open: Callable[[], Any],
+    document: Callable[[random.Random, str, str], Any],
+    *,
+    partition_key: str = "/key",
+    want: Optional[Callable[[List[Any]], Any]] = None,
+    soft_delete_property: str = "",
+    all_versions: bool = False,
+    block_keys: bool = False,
+    write_once: bool = False,
+    seeds: int = 20,
+    seed: int = 0,
+) -> None:
+    """Tests that the sink of a function ends up the same whatever happens on the way.
+
+    Halley delivers a history of documents on an embedded account, once plainly and then with
+    redeliveries, crashes, late deliveries, failures and splits, by seeds that are always the
+    same. open returns an empty sink: an object with start(), which returns the function as a
+    new process makes it, and state(), which returns the content of the sink as JSON knows it.
+    It may have stop(function). document returns a version of a document, from random alone.
+    want returns the state that the sink must have, from the documents that exist at the end.
+    A failure names its seed; seed repeats it alone.
+    """
+    scenario = {
+        "partitionKey": partition_key,
+        "softDeleteProperty": soft_delete_property,
+        "allVersions": all_versions,
+        "blockKeys": block_keys,
+        "writeOnce": write_once,
+        "want": want is not None,
+        "seeds": seeds,
+        "seed": seed,
+    }
+    kit = _Kit(open, document, want)
+    with subprocess.Popen([_binary(), "test"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        failure = kit.serve(process, scenario)
+    if failure:
+        raise AssertionError(failure)
+
+
+def _binary() -> str:
+    """Returns the binary of the wheel: next to the interpreter, or in PATH."""
+    found = shutil.which("halley", path=os.path.dirname(sys.executable)) or shutil.which("halley")
+    if found is None:
+        raise FileNotFoundError("halley is not in PATH: install the wheel of halley, whose binary runs the test")
+    return found
+
+
+class _Kit:
+    """Answers the questions of halley test."""
+
+    def __init__(self, open: Callable[[], Any], document: Callable[..., Any], want: Optional[Callable[..., Any]]) -> None:
+        self._open, self._document, self._want = open, document, want
+        self._sink: Any = None
+        self._processes: Dict[int, Callable[..., Any]] = {}
+
+    def serve(self, process: "subprocess.Popen[bytes]", scenario: Mapping[str, Any]) -> str:
+        assert process.stdin is not None and process.stdout is not None
+        message: Any = scenario
+        while True:
+            process.stdin.write(json.dumps(message, default=str).encode() + b"\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+            if not line:
+                return f"halley test has ended with status {process.wait()}"
+            question = json.loads(line)
+            if question["ask"] == "done":
+                return str(question.get("failure", ""))
+            try:
+                message = {"value": getattr(self, question["ask"])(question)}
+            except Exception as error:
+                message = {"error": describe_raised(error)}
+
+    def open(self, question: Mapping[str, Any]) -> None:
+        self._sink = self._open()
+
+    def start(self, question: Mapping[str, Any]) -> None:
+        self._processes[question["process"]] = self._sink.start()
+
+    def call(self, question: Mapping[str, Any]) -> Any:
+        request = question["request"]
+        return _reply(self._processes[question["process"]], [Change(raw) for raw in request["changes"]], Context(request))
+
+    def stop(self, question: Mapping[str, Any]) -> None:
+        function = self._processes.pop(question["process"])
+        if hasattr(self._sink, "stop"):
+            self._sink.stop(function)
+
+    def state(self, question: Mapping[str, Any]) -> Any:
+        return self._sink.state()
+
+    def want(self, question: Mapping[str, Any]) -> Any:
+        assert self._want is not None
+        return self._want(question.get("documents", []))
+
+    def document(self, question: Mapping[str, Any]) -> Any:
+        return self._document(random.Random(question.get("random", 0)), question["id"], question["key"])
