@@ -10,12 +10,15 @@ import (
 	"testing"
 )
 
-// kitVariable has the test binary be the command halley test.
-const kitVariable = "STANDALONE_TEST_KIT"
+// roleVariable has the test binary be the program halley, or its command test.
+const roleVariable = "STANDALONE_TEST_ROLE"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(kitVariable) == "" {
+	switch os.Getenv(roleVariable) {
+	case "":
 		os.Exit(m.Run())
+	case "app":
+		main()
 	}
 	if err := serveKit(context.Background(), os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -29,15 +32,15 @@ var kitLanguages = []struct{ name, interpreter, file string }{
 	{"Node.js", "node", "kit.mjs"},
 }
 
-// placeHalley puts a command halley into a directory that is first in PATH.
-func placeHalley(t *testing.T) {
+// placeHalley puts a program halley with a role into a directory that is first in PATH.
+func placeHalley(t *testing.T, role string) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	script := fmt.Sprintf("#!/bin/sh\n%s=1 exec '%s'\n", kitVariable, self)
+	script := fmt.Sprintf("#!/bin/sh\n%s=%s exec '%s' \"$@\"\n", roleVariable, role, self)
 	if err := os.WriteFile(filepath.Join(dir, "halley"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +56,7 @@ func placeHalley(t *testing.T) {
 // The kit of each language passes correct sinks, and finds the mistakes that
 // [triggertest.Converges] finds in Go: those that need no fault inside of a call.
 func TestKitFindsPlantedFaults(t *testing.T) {
-	placeHalley(t)
+	placeHalley(t, "kit")
 	for _, l := range kitLanguages {
 		t.Run(l.name, func(t *testing.T) {
 			if _, err := exec.LookPath(l.interpreter); err != nil {
