@@ -180,9 +180,10 @@ func TestFunctionsThatBreak(t *testing.T) {
 	} {
 		t.Run(test.todo, func(t *testing.T) {
 			eachLanguage(t, func(t *testing.T, l language) {
+				t.Setenv("HALLEY_ORDERS_EXIT_GRACE", "1m")
 				handle, _ := l.openedFunction(t, "bad")
-				ctx := t.Context()
-				if test.todo == "hang" {
+				ctx, began := t.Context(), time.Now()
+				if test.todo == "hang" { // its deadline counts, not the grace of a cancellation
 					within, cancel := contextWithin(t, 300*time.Millisecond)
 					defer cancel()
 					ctx = within
@@ -190,6 +191,9 @@ func TestFunctionsThatBreak(t *testing.T) {
 				b := trigger.NewBatch(wishes(test.todo)...)
 				if v := b.Judge(handle(ctx, b)); len(v.Failed) != 3 || v.GivenUp || !strings.Contains(fmt.Sprint(v.Err), test.want) {
 					t.Errorf("verdict: %v", v)
+				}
+				if took := time.Since(began); took >= time.Minute {
+					t.Errorf("the call took %v", took)
 				}
 				if v := triggertest.Deliver(t, handle, wishes("none")...); v.Err != nil {
 					t.Errorf("verdict after it: %v", v)
@@ -231,7 +235,7 @@ func TestCancellationReachesFunctions(t *testing.T) {
 	for _, function := range []string{"bad", "bad:handle_async"} {
 		t.Run(function, func(t *testing.T) {
 			eachLanguage(t, func(t *testing.T, l language) {
-				t.Setenv("HALLEY_ORDERS_EXIT_GRACE", "10m") // if it is not told, the test waits for long
+				t.Setenv("HALLEY_ORDERS_EXIT_GRACE", "1m") // if it is not told, the test waits for long
 				l.setFunction(t, function)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
