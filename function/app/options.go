@@ -54,6 +54,11 @@ type Options struct {
 	// an embedded server in place of the handlers' sink, and a load.
 	Dev func(context.Context) (*DevServices, error)
 
+	// Sources are the extensions of the files that the handlers are in, such as .py, if
+	// they are programs that the app runs. With them, dev --watch starts the handlers again
+	// when such a file changes below the current directory; it builds nothing.
+	Sources []string
+
 	// Commands are the app's own, next to those of Halley.
 	Commands []*cobra.Command
 
@@ -135,7 +140,7 @@ func (o Options) program() *command.Program {
 	p := &command.Program{Commands: o.Commands}
 	p.Name, p.Version, p.Telemetry, p.Stdout, p.Stderr = o.Name, o.Version, o.Telemetry, o.Stdout, o.Stderr
 	p.Source = settings.Source{Handlers: o.Handlers, Stores: o.DeadLetterStores, Credential: o.Credential}
-	p.Containers, p.Services = o.Containers, o.Dev
+	p.Containers, p.Services, p.Sources = o.Containers, o.Dev, o.Sources
 	p.SetDefaults()
 	return p
 }

@@ -11,19 +11,16 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"halley/handlers"
 )
 
-// commandPool is a function that reads requests from its standard input and writes
-// answers to its standard output, one line each. It has up to a number of processes, which
-// the calls start. A process that fails is ended, and the next call starts another one
-// after a backoff.
+// commandPool is a function that a command serves. It has up to a number of processes,
+// which the calls start. A process that fails is ended, and the next call starts another
+// one after a backoff.
 type commandPool struct {
-	program string
-	args    []string
-	timeout time.Duration
-	grace   time.Duration
-	log     *zap.Logger
-	places  chan *place // those without a call
+	launch
+	places chan *place // those without a call
 }
 
 // place is one process of a pool, and its history. The call that has taken it from the
@@ -34,21 +31,18 @@ type place struct {
 	notBefore time.Time
 }
 
-func newCommandPool(s Settings, log *zap.Logger) (*commandPool, error) {
-	words, err := splitCommand(s.Command)
+// newCommandPool fills in the program and the arguments of how.
+func newCommandPool(command string, processes handlers.Count, how launch) (*commandPool, error) {
+	words, err := splitCommand(command)
 	if err != nil {
 		return nil, err
 	}
-	program, err := exec.LookPath(words[0])
-	if err != nil {
-		return nil, fmt.Errorf("COMMAND cannot be started: %w", err)
+	how.args = words[1:]
+	if how.program, err = exec.LookPath(words[0]); err != nil {
+		return nil, fmt.Errorf("COMMAND cannot be started: %w; install it, or write the path of the program", err)
 	}
-	p := &commandPool{
-		program: program, args: words[1:],
-		timeout: time.Duration(s.RequestTimeout), grace: time.Duration(s.ExitGrace),
-		log: log, places: make(chan *place, s.Processes),
-	}
-	for range s.Processes {
+	p := &commandPool{launch: how, places: make(chan *place, processes)}
+	for range processes {
 		p.places <- &place{}
 	}
 	return p, nil
@@ -73,13 +67,11 @@ func splitCommand(command string) ([]string, error) {
 func (p *commandPool) String() string { return p.program }
 
 func (p *commandPool) call(ctx context.Context, c call) (answer, error) {
-	var slot *place
-	select {
-	case slot = <-p.places:
-		defer func() { p.places <- slot }()
-	case <-ctx.Done():
-		return answer{}, fmt.Errorf("wait for a process: %w", context.Cause(ctx))
+	slot, err := p.take(ctx)
+	if err != nil {
+		return answer{}, err
 	}
+	defer func() { p.places <- slot }()
 	if err := p.start(ctx, slot); err != nil {
 		return answer{}, err
 	}
@@ -94,6 +86,27 @@ func (p *commandPool) call(ctx context.Context, c call) (answer, error) {
 	}
 	slot.failures = 0
 	return a, nil
+}
+
+// take waits for a place without a call.
+func (p *commandPool) take(ctx context.Context) (*place, error) {
+	select {
+	case slot := <-p.places:
+		return slot, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for a process: %w", context.Cause(ctx))
+	}
+}
+
+// startOne starts a process before the first call, so that a command that cannot work is
+// refused when the app starts.
+func (p *commandPool) startOne(ctx context.Context) error {
+	slot, err := p.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { p.places <- slot }()
+	return p.start(ctx, slot)
 }
 
 // Bounds of the backoff between two starts.
@@ -121,7 +134,10 @@ func (p *commandPool) start(ctx context.Context, slot *place) error {
 	if err := sleep(ctx, time.Until(slot.notBefore)); err != nil {
 		return fmt.Errorf("start it again: %w", err)
 	}
-	started, err := startProcess(p.program, p.args, p.log)
+	started, err := startProcess(p.launch)
+	if err == nil {
+		err = started.waitUntilReady(ctx)
+	}
 	if err != nil {
 		slot.fail()
 		return fmt.Errorf("start it: %w", err)
@@ -136,7 +152,7 @@ func (p *commandPool) close() error {
 	for range cap(p.places) {
 		slot := <-p.places
 		if slot.process != nil {
-			ends.Go(func() { slot.process.end(p.grace) })
+			ends.Go(slot.process.end)
 		}
 	}
 	ends.Wait()

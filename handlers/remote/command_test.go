@@ -149,7 +149,7 @@ func TestExitBetweenCalls(t *testing.T) {
 
 func newPool(t testing.TB, s Settings) *commandPool {
 	t.Helper()
-	pool, err := newCommandPool(s, zap.NewNop())
+	pool, err := newCommandPool(s.Command, s.Processes, launch{timeout: time.Duration(s.RequestTimeout), log: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}

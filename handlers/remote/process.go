@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,47 +11,76 @@ import (
 	"go.uber.org/zap"
 )
 
+// launch says how a command is started and how it speaks.
+type launch struct {
+	program string
+	args    []string
+	channel bool          // it speaks on a channel of its own, see openChannel; otherwise on its standard input and output
+	timeout time.Duration // of a call; 0 leaves it to the context
+	grace   time.Duration // to answer a call that is cancelled, and to exit when its input has ended
+	log     *zap.Logger
+}
+
 // process is one running command. One goroutine, which [startProcess] begins, waits for
-// its exit; exec's own goroutines copy its output, and have ended when exited is closed.
+// its exit; exec's own goroutines and that of the channel copy its output, and have ended
+// when exited is closed.
 type process struct {
-	command *exec.Cmd
-	stdin   io.WriteCloser
-	answers chan []byte // lines of standard output; more than maxUnread are lost
-	exited  chan struct{}
-	exitErr error // of Wait; set when exited is closed
+	launch
+	command   *exec.Cmd
+	requests  io.WriteCloser
+	answers   chan []byte   // lines that answer; more than maxUnread are lost
+	ready     chan struct{} // closed when it may be called
+	lastLines lineTail      // of standard error, of the call that runs
+	exited    chan struct{}
+	exitErr   error // of Wait; set when exited is closed
 }
 
 // outputDelay is for output of children that the process leaves behind.
 const outputDelay = time.Second
 
-func startProcess(program string, args []string, log *zap.Logger) (*process, error) {
-	p := &process{command: exec.Command(program, args...), answers: make(chan []byte, maxUnread), exited: make(chan struct{})}
+func startProcess(how launch) (*process, error) {
+	p := &process{
+		launch: how, command: exec.Command(how.program, how.args...),
+		answers: make(chan []byte, maxUnread), ready: make(chan struct{}), exited: make(chan struct{}),
+	}
 	ownGroup(p.command)
 	p.command.WaitDelay = outputDelay
-	p.command.Stdout = &lineWriter{most: maxAnswer, line: p.answered}
-	p.command.Stderr = &lineWriter{most: maxLogged, line: func(line []byte) {
-		log.Info("command wrote to stderr", zap.ByteString("line", line))
-	}}
-	var err error
-	if p.stdin, err = p.command.StdinPipe(); err != nil {
+	p.command.Stderr = p.logged("stderr")
+	open := p.openStandard
+	if how.channel {
+		open = p.openChannel
+	}
+	started, err := open()
+	if err != nil {
 		return nil, err
 	}
-	if err := p.command.Start(); err != nil {
+	err = p.command.Start()
+	wait := started(err)
+	if err != nil {
 		return nil, err
 	}
 	go func() {
 		defer close(p.exited)
 		p.exitErr = p.command.Wait()
+		killGroup(p.command) // its children must not work on what another process gets next
+		wait()
 	}()
 	return p, nil
+}
+
+// openStandard has the command speak on its standard input and output. It returns a
+// function that is called after the start with its error; that returns one that waits for
+// the last answers.
+func (p *process) openStandard() (started func(error) (wait func()), err error) {
+	p.command.Stdout = &lineWriter{most: maxAnswer, line: p.answered}
+	p.requests, err = p.command.StdinPipe()
+	close(p.ready)
+	return func(error) func() { return func() {} }, err
 }
 
 // maxUnread is the number of lines that are kept until they are read. There is one for
 // each call, if the command keeps the protocol.
 const maxUnread = 2
-
-// maxLogged is the longest line of standard error that is logged; the rest is cut off.
-const maxLogged = 8 << 10
 
 func (p *process) answered(line []byte) {
 	select {
@@ -61,17 +89,43 @@ func (p *process) answered(line []byte) {
 	}
 }
 
+// maxReady is the time in which a command on a channel says that it is ready.
+const maxReady = time.Minute
+
+// waitUntilReady returns when the process may be called, or has been ended.
+func (p *process) waitUntilReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, maxReady, fmt.Errorf("it is not ready after %v", maxReady))
+	defer cancel()
+	select {
+	case <-p.ready:
+		return nil
+	case <-p.exited:
+		return p.exit()
+	case line := <-p.answers:
+		p.kill()
+		<-p.exited
+		return fmt.Errorf("it must say {\"ready\":%d} first, and says: %s", protocolVersion, shorten(string(line)))
+	case <-ctx.Done():
+		p.kill()
+		<-p.exited
+		return p.lastLines.explain(context.Cause(ctx))
+	}
+}
+
 // call sends a request and returns the line that answers it. If it returns an error, the
 // state of the process is not known, and the caller kills it. When the context ends,
-// call kills it itself: nothing else ends a write that the process does not read.
+// the process is interrupted: nothing else ends a write that the process does not read.
 //
 // An answer has the number of its call. Otherwise a line that the command writes for
 // another reason, or twice, would count as the answer to a call that it has not handled.
 func (p *process) call(ctx context.Context, c call) (answer, error) {
-	stopWatching := context.AfterFunc(ctx, p.kill)
+	p.lastLines.clear()
+	answered, killed := make(chan struct{}), make(chan bool, 1)
+	stopWatching := context.AfterFunc(ctx, func() { killed <- p.interrupt(ctx, c.number, answered) })
 	line, err := p.exchange(c.text)
-	if !stopWatching() {
-		return answer{}, context.Cause(ctx) // the process is being killed
+	close(answered)
+	if !stopWatching() && <-killed {
+		return answer{}, p.lastLines.explain(context.Cause(ctx))
 	}
 	if err != nil {
 		return answer{}, err
@@ -86,9 +140,23 @@ func (p *process) call(ctx context.Context, c call) (answer, error) {
 	return a, err
 }
 
+// interrupt ends a call whose context has ended, and reports whether it has killed the
+// process. A function on a channel knows its deadline. It is told of another end, and may
+// answer within the grace, such as one that keeps what it has done.
+func (p *process) interrupt(ctx context.Context, number int64, answered <-chan struct{}) (killed bool) {
+	if !p.channel || errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		p.kill()
+		return true
+	}
+	lastMoment := time.AfterFunc(p.grace, p.kill)
+	fmt.Fprintf(p.requests, "{\"cancel\":%d}\n", number) // an error means that it exits
+	<-answered
+	return !lastMoment.Stop()
+}
+
 // exchange writes a request and reads a line.
 func (p *process) exchange(request []byte) ([]byte, error) {
-	if _, err := p.stdin.Write(request); err != nil {
+	if _, err := p.requests.Write(request); err != nil {
 		if !p.exitsSoon() {
 			return nil, fmt.Errorf("write the request: %w", err)
 		}
@@ -112,7 +180,7 @@ func (p *process) exitsSoon() bool {
 	select {
 	case <-p.exited:
 		return true
-	case <-time.After(outputDelay):
+	case <-time.After(2 * outputDelay):
 		return false
 	}
 }
@@ -126,53 +194,32 @@ func (p *process) hasExited() bool {
 	}
 }
 
-// exit returns how the process has ended. It is called when exited is closed.
+// exit returns how the process has ended, with its last lines: they tell the reason. It is
+// called when exited is closed.
 func (p *process) exit() error {
-	if p.exitErr == nil {
-		return errors.New("the command exited with status 0")
+	err := errors.New("the command exited with status 0")
+	if p.exitErr != nil {
+		err = fmt.Errorf("the command exited: %w", p.exitErr)
 	}
-	return fmt.Errorf("the command exited: %w", p.exitErr)
+	return p.lastLines.explain(err)
 }
 
 // kill ends the process at once, with the children in its group. Closing its input ends a
 // write that is under way.
 func (p *process) kill() {
-	_ = p.stdin.Close()
+	_ = p.requests.Close()
 	if !p.hasExited() {
 		killGroup(p.command)
 	}
 }
 
 // end closes the input, and kills the process if it has not exited within the grace.
-func (p *process) end(grace time.Duration) {
-	_ = p.stdin.Close()
+func (p *process) end() {
+	_ = p.requests.Close()
 	select {
 	case <-p.exited:
-	case <-time.After(grace):
+	case <-time.After(p.grace):
 		p.kill()
 		<-p.exited
-	}
-}
-
-// lineWriter calls line with each line that is written, without its line break. Of a
-// longer line than most it keeps most and one bytes.
-type lineWriter struct {
-	most int
-	line func([]byte)
-	rest []byte // of a line that has not ended
-}
-
-// Write implements [io.Writer].
-func (w *lineWriter) Write(text []byte) (int, error) {
-	written := len(text)
-	for {
-		part, remainder, ended := bytes.Cut(text, []byte("\n"))
-		w.rest = append(w.rest, part[:min(len(part), max(w.most+1-len(w.rest), 0))]...)
-		if !ended {
-			return written, nil
-		}
-		w.line(bytes.TrimSuffix(w.rest, []byte("\r")))
-		w.rest = nil
-		text = remainder
 	}
 }

@@ -2,6 +2,8 @@ package remote
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"halley/handlers"
 	"halley/trigger"
 )
 
@@ -17,13 +20,15 @@ const protocolVersion = 1
 
 // request is one call of the function. Its JSON text has no line breaks.
 type request struct {
-	Version  int             `json:"version"`
-	Call     int64           `json:"call"` // number of the call in this process
-	Function string          `json:"function"`
-	Range    string          `json:"range"`
-	Epoch    int64           `json:"epoch"`
-	Attempt  int             `json:"attempt"`
-	Changes  []requestChange `json:"changes"`
+	Version     int             `json:"version"`
+	Call        int64           `json:"call"` // number of the call in this process
+	Function    string          `json:"function"`
+	Range       string          `json:"range"`
+	Epoch       int64           `json:"epoch"`
+	Attempt     int             `json:"attempt"`
+	Deadline    *time.Time      `json:"deadline,omitempty"`
+	Traceparent string          `json:"traceparent,omitempty"`
+	Changes     []requestChange `json:"changes"`
 }
 
 type requestChange struct {
@@ -43,10 +48,12 @@ type call struct {
 	text   []byte // JSON, with a line break at its end and no other
 }
 
-// newCall encodes a batch.
-func newCall(number int64, b trigger.Batch) (call, error) {
+// newCall encodes a batch. The call ends with its context, or after the timeout, if that
+// is not 0.
+func newCall(ctx context.Context, number int64, timeout time.Duration, b trigger.Batch) (call, error) {
 	r := request{
 		Version: protocolVersion, Call: number, Function: b.Function, Range: b.Range.ID, Epoch: b.Epoch, Attempt: b.Attempt,
+		Deadline: deadlineOf(ctx, timeout), Traceparent: handlers.Traceparent(ctx),
 		Changes: make([]requestChange, len(b.Changes)),
 	}
 	for i, c := range b.Changes {
@@ -62,20 +69,41 @@ func newCall(number int64, b trigger.Batch) (call, error) {
 	return call{number: number, text: append(text, '\n')}, nil
 }
 
+// deadlineOf returns the end of a call that begins now, nil if it has none.
+func deadlineOf(ctx context.Context, timeout time.Duration) *time.Time {
+	deadline, bounded := ctx.Deadline()
+	if callEnd := time.Now().Add(timeout); timeout > 0 && (!bounded || callEnd.Before(deadline)) {
+		deadline, bounded = callEnd, true
+	}
+	if !bounded {
+		return nil
+	}
+	deadline = deadline.UTC().Truncate(time.Millisecond)
+	return &deadline
+}
+
 // answer is the function's. An empty one says that all changes are handled.
 type answer struct {
-	Call     int64          `json:"call"`  // that of the request; 0 if the answer does not say
-	Error    string         `json:"error"` // the whole batch failed
-	Results  []result       `json:"results"`
-	Failures []batchFailure `json:"batchItemFailures"` // as of AWS Lambda
+	Call int64 `json:"call"` // that of the request; 0 if the answer does not say
+	failure
+	FailedFrom *int           `json:"failedFrom"` // index of the first change that failed; without an error, nil
+	Results    []result       `json:"results"`
+	Failures   []batchFailure `json:"batchItemFailures"` // as of AWS Lambda
+}
+
+// failure says how a batch, or a change, failed. Of an answer, no error means that the
+// results say it.
+type failure struct {
+	Status     string  `json:"status"`
+	Error      string  `json:"error"`
+	RetryAfter float64 `json:"retryAfter"` // seconds for which changes with retry are postponed
 }
 
 // result is the verdict on one change, named by its index or its document's id.
 type result struct {
-	Index  *int   `json:"index"`
-	ID     string `json:"id"`
-	Status string `json:"status"`
-	Error  string `json:"error"`
+	Index *int   `json:"index"`
+	ID    string `json:"id"`
+	failure
 }
 
 type batchFailure struct {
@@ -89,8 +117,9 @@ const (
 	statusSkip  = "skip"
 )
 
-// maxShown is the number of bytes of an answer or an error that messages show.
-const maxShown = 512
+// maxShown is the number of bytes of an answer or an error that messages show: an error
+// may have the traceback of the function.
+const maxShown = 2 << 10
 
 // errMalformed marks an answer that is not one of the protocol. It is one for the whole
 // batch.
@@ -103,14 +132,58 @@ func malformed(format string, args ...any) error {
 // judge returns the verdict of an answer on a batch, as the error of the handler call.
 func judge(b trigger.Batch, a answer) error {
 	if a.Error != "" {
-		return fmt.Errorf("the function failed: %s", shorten(a.Error))
+		return a.judgeBatch(b)
+	}
+	if a.Status != "" || a.RetryAfter != 0 || a.FailedFrom != nil {
+		return malformed("status, retryAfter and failedFrom of the answer need an error")
 	}
 	results := a.Results
 	for _, f := range a.Failures {
-		results = append(results, result{ID: f.ID, Status: statusRetry, Error: "in batchItemFailures"})
+		results = append(results, result{ID: f.ID, failure: failure{Status: statusRetry, Error: "in batchItemFailures"}})
 	}
 	return judgeResults(b, results)
 }
+
+// judgeBatch returns the verdict of an answer whose error is of the whole batch, or of all
+// changes from one on.
+func (a answer) judgeBatch(b trigger.Batch) error {
+	err := fmt.Errorf("the function failed: %s", shorten(a.Error))
+	if a.FailedFrom != nil {
+		first := *a.FailedFrom
+		if first < 0 || first >= len(b.Changes) {
+			return malformed("failedFrom is %d, and the batch has %d changes", first, len(b.Changes))
+		}
+		err = trigger.FailedFrom(err, b.Changes[first])
+	}
+	if a.Status == "" {
+		a.Status = statusRetry
+	}
+	verdict, problem := a.verdict(err)
+	if problem != nil || verdict == nil {
+		return malformed("the answer has an error, and %s", cmp.Or(problem, fmt.Errorf("status %q", a.Status)))
+	}
+	return verdict
+}
+
+// verdict returns the meaning of an error of the function, nil if the status is ok. A
+// problem is a failure that the protocol does not know.
+func (f failure) verdict(err error) (verdict, problem error) {
+	switch {
+	case f.RetryAfter != 0 && (f.Status != statusRetry || f.RetryAfter < 0):
+		return nil, fmt.Errorf("retryAfter %v with status %q: send seconds above 0 with %s", f.RetryAfter, shorten(f.Status), statusRetry)
+	case f.Status == statusOK:
+		return nil, nil
+	case f.Status == statusRetry:
+		return trigger.RetryAfter(err, time.Duration(min(f.RetryAfter, maxRetryAfter.Seconds())*float64(time.Second))), nil
+	case f.Status == statusSkip:
+		return trigger.Skip(err), nil
+	}
+	return nil, fmt.Errorf("status %q, not %s, %s or %s", shorten(f.Status), statusOK, statusRetry, statusSkip)
+}
+
+// maxRetryAfter keeps seconds in the bounds of a duration; [trigger.RetryAfter] has a
+// smaller bound.
+const maxRetryAfter = 365 * 24 * time.Hour
 
 // decodeAnswer refuses unknown names, because an answer with a misspelt name would
 // acknowledge changes that were not handled.
@@ -146,14 +219,12 @@ func judgeResults(b trigger.Batch, results []result) error {
 		}
 		statuses[index] = r.Status
 		failed := trigger.Failed(fmt.Errorf("the function failed on document %q: %s", b.Changes[index].ID(), shorten(r.Error)), b.Changes[index])
-		switch r.Status {
-		case statusOK:
-		case statusRetry:
-			parts = append(parts, failed)
-		case statusSkip:
-			parts = append(parts, trigger.Skip(failed))
-		default:
-			return malformed("result %d has status %q, not %s, %s or %s", i, shorten(r.Status), statusOK, statusRetry, statusSkip)
+		verdict, problem := r.verdict(failed)
+		if problem != nil {
+			return malformed("result %d has %w", i, problem)
+		}
+		if verdict != nil {
+			parts = append(parts, verdict)
 		}
 	}
 	return errors.Join(parts...)

@@ -1,14 +1,18 @@
 package remote
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"halley/handlers"
 	"halley/trigger"
 	"halley/trigger/cosmos"
 	"halley/trigger/triggertest"
@@ -19,7 +23,7 @@ func TestRequest(t *testing.T) {
 	b := trigger.NewBatch(triggertest.Replace(`{"id":"1","total":2}`, `{"id":"1","total":1}`, "ada"), triggertest.Delete("2", "ada", 7))
 	b.Function, b.Range, b.Epoch, b.Attempt = "remote", cosmos.Range{ID: "3"}, 7, 2
 	b.Changes[0].LSN, b.Changes[0].Time, b.Changes[1].LSN, b.Changes[1].Time = 42, at, 43, at
-	c, err := newCall(5, b)
+	c, err := newCall(t.Context(), 5, 0, b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,6 +53,42 @@ func TestRequest(t *testing.T) {
 	}
 }
 
+// A call tells its deadline, which is the earlier one of its context and its timeout, and
+// the trace that it belongs to.
+func TestRequestTellsItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(handlers.WithTraceparent(t.Context(), "00-0a-0b-01"), time.Minute)
+		defer cancel()
+		for timeout, want := range map[time.Duration]string{0: "2000-01-01T00:01:00Z", time.Second: "2000-01-01T00:00:01Z", time.Hour: "2000-01-01T00:01:00Z"} {
+			c, err := newCall(ctx, 1, timeout, trigger.NewBatch())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if head := fmt.Sprintf(`"deadline":%q,"traceparent":"00-0a-0b-01"`, want); !strings.Contains(string(c.text), head) {
+				t.Errorf("with timeout %v the request is %s", timeout, c.text)
+			}
+		}
+	})
+}
+
+// A change that is to be retried after a time is postponed.
+func TestRetryAfterPostpones(t *testing.T) {
+	b := trigger.NewBatch(triggertest.Upsert(`{"id":"a"}`, "x"), triggertest.Upsert(`{"id":"b"}`, "x"))
+	for answer, want := range map[string]string{
+		`{"results":[{"index":1,"status":"retry","error":"busy","retryAfter":1.5}]}`: `1 handled, 1 postponed "b" by 1.5s`,
+		`{"error":"busy","retryAfter":60}`:                                           `0 handled, 2 postponed "a" by 1m0s, "b" by 1m0s`,
+		`{"error":"busy","retryAfter":1e300,"failedFrom":1}`:                         `1 handled, 1 postponed "b" by 720h0m0s`,
+	} {
+		a, err := decodeAnswer(5, []byte(answer))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := b.Judge(judge(b, a)); !strings.HasPrefix(v.String(), want) {
+			t.Errorf("%s: %v, want %s", answer, v, want)
+		}
+	}
+}
+
 func TestAnswers(t *testing.T) {
 	b := trigger.NewBatch(triggertest.Upsert(`{"id":"a"}`, "x"), triggertest.Upsert(`{"id":"b"}`, "x"), triggertest.Upsert(`{"id":"b"}`, "y"))
 	tests := []struct {
@@ -69,6 +109,9 @@ func TestAnswers(t *testing.T) {
 		{`{"batchItemFailures":[{"itemIdentifier":"a"}]}`, "a", false, "in batchItemFailures"},
 		{`{"batchItemFailures":[]}`, "", false, ""},
 		{`{"error":"database is down"}`, "a b b", false, "the function failed: database is down"},
+		{`{"error":"database is down","failedFrom":1}`, "b b", false, "the function failed: database is down"},
+		{`{"error":"no","failedFrom":2,"status":"skip"}`, "b", true, "the function failed: no"},
+		{`{"results":[{"index":1,"status":"retry","retryAfter":0.5}]}`, "b", false, "the function failed"},
 
 		{`{"result":[]}`, "a b b", false, `malformed: json: unknown field "result"`},
 		{`OK`, "a b b", false, "malformed: invalid character 'O'"},
@@ -83,6 +126,14 @@ func TestAnswers(t *testing.T) {
 		{`{"results":[{"id":"c","status":"retry"}]}`, "a b b", false, `has id "c", and no change of the batch has it`},
 		{`{"results":[{"id":"b","status":"retry"}]}`, "a b b", false, `has id "b", and changes 1 and 2 have it: send the index`},
 		{`{"results":[{"index":0,"status":"ok"},{"id":"a","status":"retry"}]}`, "a b b", false, "result 1 is the second one for change 0"},
+		{`{"error":"no","failedFrom":3}`, "a b b", false, "malformed: failedFrom is 3, and the batch has 3 changes"},
+		{`{"error":"no","status":"ok"}`, "a b b", false, `malformed: the answer has an error, and status "ok"`},
+		{`{"error":"no","status":"later"}`, "a b b", false, `status "later", not ok, retry or skip`},
+		{`{"error":"no","status":"skip","retryAfter":3}`, "a b b", false, `retryAfter 3 with status "skip": send seconds above 0 with retry`},
+		{`{"results":[{"index":0,"status":"retry","retryAfter":-1}]}`, "a b b", false, `result 0 has retryAfter -1 with status "retry"`},
+		{`{"failedFrom":0}`, "a b b", false, "malformed: status, retryAfter and failedFrom of the answer need an error"},
+		{`{"retryAfter":3}`, "a b b", false, "need an error"},
+		{`{"status":"skip"}`, "a b b", false, "need an error"},
 		{`{"batchItemFailures":[{"itemIdentifier":""}]}`, "a b b", false, "names no change"},
 		{`{"results":[{"index":0,"status":"skip"},{"index":9,"status":"skip"}]}`, "a b b", false, "malformed"},
 		{strings.Repeat("x", 10_000), "a b b", false, "malformed"},

@@ -45,7 +45,7 @@ func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, fun
 	if err != nil {
 		return nil, nil, fmt.Errorf("setting %s%w", env.Prefix, err)
 	}
-	h := &handler{transport: to}
+	h := &handler{transport: to, timeout: time.Duration(s.RequestTimeout)}
 	env.OfferProbe(handlers.Probe{What: "function at " + to.String(), Try: h.probe})
 	return h.handle, to.close, nil
 }
@@ -63,7 +63,7 @@ func open(env handlers.Env, s Settings) (transport, error) {
 	case s.Command != "" && s.Token != "":
 		return nil, errors.New("TOKEN is for a URL; remove it, or set URL in place of COMMAND")
 	case s.Command != "":
-		return newCommandPool(s, env.Log())
+		return newCommandPool(s.Command, s.Processes, launch{timeout: time.Duration(s.RequestTimeout), grace: time.Duration(s.ExitGrace), log: env.Log()})
 	}
 	return newEndpoint(s)
 }
@@ -80,13 +80,35 @@ type transport interface {
 	String() string
 }
 
+// Over returns a handler that exchanges each request of the protocol, a line of JSON, for an
+// answer, for programs that carry them in another way. The error of exchange fails the batch.
+func Over(exchange func(ctx context.Context, request []byte) (answer []byte, err error)) trigger.Handler {
+	h := &handler{transport: exchanger(exchange)}
+	return h.handle
+}
+
+// exchanger is the transport of [Over].
+type exchanger func(ctx context.Context, request []byte) ([]byte, error)
+
+func (e exchanger) call(ctx context.Context, c call) (answer, error) {
+	text, err := e(ctx, c.text)
+	if err != nil {
+		return answer{}, err
+	}
+	return decodeAnswer(c.number, text)
+}
+
+func (e exchanger) close() error   { return nil }
+func (e exchanger) String() string { return "function" }
+
 type handler struct {
 	transport transport
+	timeout   time.Duration // of a call; 0 leaves it to the context
 	calls     atomic.Int64
 }
 
 func (h *handler) handle(ctx context.Context, b trigger.Batch) error {
-	c, err := newCall(h.calls.Add(1), b)
+	c, err := newCall(ctx, h.calls.Add(1), h.timeout, b)
 	if err != nil {
 		return err
 	}
@@ -108,7 +130,7 @@ func (h *handler) probe(ctx context.Context) error {
 	ctx, cancel := answerWithin(ctx, probeTime)
 	defer cancel()
 	b := trigger.Batch{Function: "probe", Attempt: 1}
-	c, err := newCall(h.calls.Add(1), b)
+	c, err := newCall(ctx, h.calls.Add(1), h.timeout, b)
 	if err != nil {
 		return err
 	}
@@ -119,7 +141,11 @@ func (h *handler) probe(ctx context.Context) error {
 	return judge(b, a)
 }
 
-// answerWithin bounds a call. The error of the call is the cause of the context.
+// answerWithin bounds a call, unless d is 0. The error of the call is the cause of the
+// context.
 func answerWithin(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if d == 0 {
+		return context.WithCancel(ctx)
+	}
 	return context.WithTimeoutCause(ctx, d, fmt.Errorf("no answer within %v", d))
 }

@@ -41,6 +41,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"halley/function/app"
+	"halley/handlers"
 	"halley/trigger"
 	"halley/trigger/cosmos"
 )
@@ -142,7 +143,9 @@ func (s spans) wrap(function string, next trigger.Handler) trigger.Handler {
 				attribute.Int64("halley.epoch", b.Epoch), attribute.Int("halley.attempt", b.Attempt),
 			))
 		defer span.End()
-		err := next(ctx, b)
+		carrier := propagation.MapCarrier{}
+		propagation.TraceContext{}.Inject(ctx, carrier)
+		err := next(handlers.WithTraceparent(ctx, carrier["traceparent"]), b)
 		if err != nil {
 			span.RecordError(err)
 			span.SetStatus(codes.Error, err.Error())

@@ -17,6 +17,7 @@ import (
 	spanpb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"halley/handlers"
 	"halley/trigger"
 )
 
@@ -94,6 +95,9 @@ func TestCallsAndMetricsReachTheCollector(t *testing.T) {
 	handler := hooks.Wrap("board", func(ctx context.Context, b trigger.Batch) error {
 		if !trace.SpanContextFromContext(ctx).IsValid() {
 			t.Error("the handler's context has no span")
+		}
+		if text := handlers.Traceparent(ctx); !strings.Contains(text, trace.SpanContextFromContext(ctx).SpanID().String()) {
+			t.Errorf("a handler outside of this process would get the trace context %q", text)
 		}
 		if len(b.Changes) == 1 {
 			return errors.New("sink is down")

@@ -31,6 +31,7 @@ func NewCommand() *cobra.Command {
 
 func newAppCommand() *cobra.Command {
 	var a scaffold.App
+	var language string
 	c := &cobra.Command{
 		Use:   "app DIR",
 		Short: "Write an app of your own",
@@ -43,10 +44,16 @@ azd those of Azure Functions with its resources, container those of Kubernetes
 and Container Apps, and lambda those of AWS Lambda.
 
 The module of Halley has no public path yet, so go.mod replaces it by the
-directory of its source.`,
+directory of its source.
+
+With --lang the function is a program in Python or TypeScript, and the app needs no
+Go: its files are those of the wheel's or the npm package's command halley.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a.Dir = args[0]
+			if language != "go" {
+				return createProgram(cmd, a, language)
+			}
 			if err := a.Create(cmd.Context()); err != nil {
 				return err
 			}
@@ -55,10 +62,26 @@ directory of its source.`,
 		},
 	}
 	f := c.Flags()
+	f.StringVar(&language, "lang", "go", "language of the function: go, "+strings.Join(scaffold.Languages(), ", "))
 	f.StringVar(&a.Module, "module", "", "path of the app's module (default: example.com/ and the name of the directory)")
 	f.StringVar(&a.Template, "template", scaffold.Templates()[0], "template of the app: "+strings.Join(scaffold.Templates(), ", "))
 	f.StringVar(&a.Halley, "halley", "", "directory of Halley's source (default: the one that the current module uses)")
 	return c
+}
+
+// createProgram writes an app without Go. The templates of platforms are for binaries: their
+// plans bring no interpreter.
+func createProgram(cmd *cobra.Command, a scaffold.App, language string) error {
+	for _, flag := range []string{"module", "halley", "template"} {
+		if cmd.Flags().Changed(flag) {
+			return fmt.Errorf("--%s is for apps in Go: leave it out; an app in %s has a Dockerfile for each platform that can start it", flag, language)
+		}
+	}
+	if err := (scaffold.Program{Dir: a.Dir, Language: language}).Create(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "The app is written. Its README.md says how to install halley, run it and test it:\n\n  cd %s\n", a.Dir)
+	return err
 }
 
 func newHandlerCommand() *cobra.Command {

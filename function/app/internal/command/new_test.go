@@ -18,3 +18,15 @@ func TestNewHandlerWithTheNameOfASettingIsRefused(t *testing.T) {
 		t.Errorf("%v: written: %v", err, entries)
 	}
 }
+
+// The templates of platforms and a module's path are for binaries of Go.
+func TestNewProgramTakesNoFlagsOfGo(t *testing.T) {
+	for _, flags := range [][]string{{"--template", "azd"}, {"--module", "example.com/shop"}, {"--halley", "."}} {
+		c := NewCommand()
+		c.SetArgs(append([]string{"app", t.TempDir(), "--lang", "python"}, flags...))
+		c.SilenceUsage, c.SilenceErrors = true, true
+		if err := c.Execute(); err == nil || !strings.Contains(err.Error(), flags[0]+" is for apps in Go: leave it out; an app in python has a Dockerfile for each platform that can start it") {
+			t.Errorf("%v: error is %v", flags, err)
+		}
+	}
+}

@@ -33,7 +33,8 @@ or changed while it runs. With --seed FILE, or --seed NAME=FILE, it reads these
 files instead.
 
 With --watch dev builds the app again when a Go file of its module changes, and
-replaces the running handlers. The account, its data and its port stay.
+replaces the running handlers. The account, its data and its port stay. Functions
+in other languages are started again when one of their files changes.
 
 With --poison N every handler fails on one in N documents. Such a document is
 isolated and dead-lettered, while the others continue. At the end the poison is
@@ -64,7 +65,7 @@ environment override all presets. A connection to another account is refused.`,
 	f.StringVar(&flags.Addr, "addr", "", "loopback address of the account (default: "+defaultAddr+", or a free port if that is taken)")
 	f.StringVar(&flags.Data, "data", "", "directory that keeps the account over restarts (default: in memory)")
 	f.StringArrayVar(&flags.Seeds, "seed", nil, "documents to write, as FILE or CONTAINER=FILE; may be repeated (default: the files dev/CONTAINER.jsonl)")
-	f.BoolVar(&flags.Watch, "watch", false, "build and restart the handlers when a Go file changes")
+	f.BoolVar(&flags.Watch, "watch", false, "build and restart the handlers when a file of their source changes")
 	f.IntVar(&flags.Rate, "rate", 100, "documents that the load of the app writes per second, if it has one")
 	f.DurationVar(&flags.SplitAfter, "split-after", 0, "split a range after this long, and merge its halves after twice as long")
 	f.IntVar(&flags.Hosts, "hosts", 1, "hosts that share the leases")

@@ -37,7 +37,7 @@ func (w *runWorld) printHeader(show *screen, flags runFlags, at *operatorpage.Li
 	owner := w.settings.App.Owner
 	switch {
 	case flags.Watch:
-		line("host", owner+", built again when a Go file changes")
+		line("host", owner+", started again when a file of its source changes")
 	case flags.Hosts == 1:
 		line("host", owner+"-1")
 	default:

@@ -17,6 +17,7 @@ type Program struct {
 	hosting.Program
 	Containers []Container
 	Services   func(context.Context) (*Services, error) // nil is none
+	Sources    []string                                 // see app.Options
 }
 
 // WatchedFlag is the flag of the command run with which --watch runs the handlers. The run

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -24,16 +25,16 @@ import (
 	"halley/function/app/internal/text"
 )
 
-// watch runs the handlers in another process, and replaces it when a Go file of the
-// module changes, until ctx ends. The account, the load and the services stay in this
+// watch runs the handlers in another process, and replaces it when a file of their source
+// changes, until ctx ends. The account, the load and the services stay in this
 // process. That process serves the page, if at is not nil: at its address and with its
 // token, so that a browser finds it again.
 func (s *session) watch(ctx context.Context, at *operatorpage.Listener) (runSummary, error) {
-	source, err := findSource(ctx)
+	source, err := s.findSource(ctx)
 	if err != nil {
 		return runSummary{}, err
 	}
-	defer func() { _ = os.RemoveAll(source.built) }() // in the directory for temporary files
+	defer source.remove()
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var running sync.WaitGroup
@@ -46,8 +47,9 @@ func (s *session) watch(ctx context.Context, at *operatorpage.Listener) (runSumm
 }
 
 // rebuild keeps one process of the app running until ctx ends. The first is this
-// program; each further one is built from the source.
-func (s *session) rebuild(ctx context.Context, source goSource, at *operatorpage.Listener) {
+// program; each further one is built from the source, or this program again if its
+// handlers are in files that it reads.
+func (s *session) rebuild(ctx context.Context, source watchedSource, at *operatorpage.Listener) {
 	format := settings.FormatJSON
 	if s.show.live {
 		format = settings.FormatText
@@ -62,7 +64,7 @@ func (s *session) rebuild(ctx context.Context, source goSource, at *operatorpage
 	var running *child
 	for state := source.state(); ctx.Err() == nil; state = source.waitForChange(ctx, state) {
 		if running != nil {
-			show.say("a Go file has changed; building")
+			show.say("a file of the source has changed")
 			program, err = source.build(ctx)
 		}
 		if ctx.Err() != nil {
@@ -74,7 +76,7 @@ func (s *session) rebuild(ctx context.Context, source goSource, at *operatorpage
 		}
 		if running != nil {
 			running.stop(time.Duration(s.world.settings.App.StopGrace))
-			show.say("running the new build")
+			show.say("running the new source")
 		}
 		if running, err = startChild(program, args, env, show); err != nil {
 			show.say(text.OfError(err))
@@ -85,39 +87,69 @@ func (s *session) rebuild(ctx context.Context, source goSource, at *operatorpage
 	}
 }
 
-// goSource is the main package of the app on this machine.
-type goSource struct {
-	path  string // import path of the package
-	dir   string // root of its module
-	built string // directory for builds
+// watchedSource are the files that the handlers are in.
+type watchedSource struct {
+	dir       string
+	isPart    func(name string) bool
+	build     func(ctx context.Context) (program string, err error)
+	temporary string // directory for builds; "" if there are none
 }
 
-// findSource returns the source that this program was built from, if the current
-// directory is in its module.
-func findSource(ctx context.Context) (goSource, error) {
+func (w watchedSource) remove() {
+	if w.temporary != "" {
+		_ = os.RemoveAll(w.temporary) // in the directory for temporary files
+	}
+}
+
+// findSource returns the files of the program's functions in other languages, or the
+// module that this program was built from.
+func (s *session) findSource(ctx context.Context) (watchedSource, error) {
+	sources := s.world.program.Sources
+	if len(sources) == 0 {
+		return findModule(ctx)
+	}
+	dir, err := os.Getwd()
+	return watchedSource{
+		dir:    dir,
+		isPart: func(name string) bool { return slices.Contains(sources, filepath.Ext(name)) },
+		build:  func(context.Context) (string, error) { return os.Executable() },
+	}, err
+}
+
+// findModule returns the module that this program was built from, if the current directory
+// is in it.
+func findModule(ctx context.Context) (watchedSource, error) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return goSource{}, errors.New("--watch: this program does not know its module: build it with modules")
+		return watchedSource{}, errors.New("--watch: this program does not know its module: build it with modules")
 	}
 	found, err := goCommand(ctx, "", "list", "-m", "-f", "{{.Path}}\n{{.Dir}}")
 	if err != nil {
-		return goSource{}, fmt.Errorf("--watch builds the app with the go command: %w", err)
+		return watchedSource{}, fmt.Errorf("--watch builds the app with the go command: %w", err)
 	}
 	module, dir, _ := strings.Cut(strings.TrimSpace(string(found)), "\n")
 	if module != info.Main.Path {
-		return goSource{}, fmt.Errorf("--watch builds %s: start dev in a directory of the module %s, not of %s", info.Path, info.Main.Path, module)
+		return watchedSource{}, fmt.Errorf("--watch builds %s: start dev in a directory of the module %s, not of %s", info.Path, info.Main.Path, module)
 	}
-	built, err := os.MkdirTemp("", "halley-dev-")
-	return goSource{path: info.Path, dir: dir, built: built}, err
+	builds, err := os.MkdirTemp("", "halley-dev-")
+	return watchedSource{
+		dir: dir, temporary: builds, isPart: isGoSource,
+		build: func(ctx context.Context) (string, error) { return buildIn(ctx, dir, info.Path, builds) },
+	}, err
 }
 
-// build returns the path of a new program. The error of a build has the compiler's text.
-func (g goSource) build(ctx context.Context) (program string, err error) {
-	program = filepath.Join(g.built, fmt.Sprintf("app-%d", time.Now().UnixNano()))
+// isGoSource reports whether a file is a Go file that is not a test, or go.mod.
+func isGoSource(name string) bool {
+	return strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") || name == "go.mod" || name == "go.sum"
+}
+
+// buildIn returns the path of a new program. The error of a build has the compiler's text.
+func buildIn(ctx context.Context, dir, main, builds string) (program string, err error) {
+	program = filepath.Join(builds, fmt.Sprintf("app-%d", time.Now().UnixNano()))
 	if runtime.GOOS == "windows" {
 		program += ".exe"
 	}
-	_, err = goCommand(ctx, g.dir, "build", "-o", program, g.path)
+	_, err = goCommand(ctx, dir, "build", "-o", program, main)
 	return program, err
 }
 
@@ -138,10 +170,10 @@ const watchEvery = 500 * time.Millisecond
 
 // waitForChange returns the state of the source when it is no longer the given one and
 // has stayed the same for one look, or when ctx ends.
-func (g goSource) waitForChange(ctx context.Context, from string) string {
+func (w watchedSource) waitForChange(ctx context.Context, from string) string {
 	last := from
 	for hosting.Pause(ctx, watchEvery) {
-		now := g.state()
+		now := w.state()
 		if now != from && now == last {
 			return now
 		}
@@ -150,21 +182,21 @@ func (g goSource) waitForChange(ctx context.Context, from string) string {
 	return last
 }
 
-// state changes when a Go file of the module changes that is not a test, or go.mod.
-func (g goSource) state() string {
+// state changes when a file of the source changes.
+func (w watchedSource) state() string {
 	var state strings.Builder
-	_ = filepath.WalkDir(g.dir, func(path string, d fs.DirEntry, err error) error { // what cannot be read has no state
+	_ = filepath.WalkDir(w.dir, func(path string, d fs.DirEntry, err error) error { // what cannot be read has no state
 		name := d.Name()
 		if err != nil {
 			return nil
 		}
 		if d.IsDir() {
-			if path != g.dir && (strings.HasPrefix(name, ".") || name == "node_modules" || name == "testdata") {
+			if path != w.dir && (strings.HasPrefix(name, ".") || name == "node_modules" || name == "testdata") {
 				return fs.SkipDir
 			}
 			return nil
 		}
-		if isSource := strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") || name == "go.mod" || name == "go.sum"; !isSource {
+		if !w.isPart(name) {
 			return nil
 		}
 		if info, err := d.Info(); err == nil {
@@ -198,7 +230,7 @@ func startChild(program string, args, env []string, show *screen) (*child, error
 	}
 	go func() {
 		if err := c.process.Wait(); err != nil {
-			show.say(fmt.Sprintf("the handlers have ended: %v; change a Go file to start them again", err))
+			show.say(fmt.Sprintf("the handlers have ended: %v; change a file of the source to start them again", err))
 		}
 		close(c.ended)
 	}()

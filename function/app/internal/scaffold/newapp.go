@@ -84,7 +84,7 @@ func (a App) Create(ctx context.Context) error {
 func (a App) values(dir string) (values, error) {
 	name := appName(dir)
 	if name == "" {
-		return nil, fmt.Errorf("%s: the directory's name becomes the app's: begin it with a letter", dir)
+		return nil, errors.New(namelessDir(dir))
 	}
 	path := cmp.Or(a.Module, "example.com/"+name)
 	if path == modulePath || strings.HasPrefix(path, modulePath+"/") {

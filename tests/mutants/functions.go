@@ -1,0 +1,36 @@
+package main
+
+// programs are planted bugs in functions in other languages.
+var programs = []mutant{
+	{"program-children-left", "a process of a function leaves no child behind", []edit{
+		{"handlers/remote/process.go", "\t\tkillGroup(p.command) // its", "\t\t// its"},
+	}},
+	{"program-deadline-by-grace", "a function that hangs is killed at its deadline", []edit{
+		{"handlers/remote/process.go", "!p.channel || errors.Is(ctx.Err(), context.DeadlineExceeded)", "!p.channel"},
+	}},
+	{"program-not-cancelled", "a function is told that its call is cancelled", []edit{
+		{"handlers/remote/process.go", "fmt.Fprintf(p.requests, \"{\\\"cancel\\\":%d}\\n\", number)", "_ = number"},
+	}},
+	{"program-cancel-kills", "the answer to a call that is cancelled counts", []edit{
+		{"handlers/remote/process.go", "return !lastMoment.Stop()", "lastMoment.Stop()\n\treturn true"},
+	}},
+	{"program-not-awaited", "a function that cannot be loaded is refused at the start", []edit{
+		{"handlers/remote/process.go", "\tcase <-p.ready:\n\t\treturn nil\n\tcase <-p.exited:", "\tcase <-time.After(0):\n\t\treturn nil\n\tcase <-p.exited:"},
+	}},
+	{"program-error-without-lines", "an error shows the last lines of a function that has exited", []edit{
+		{"handlers/remote/process.go", "\treturn p.lastLines.explain(err)\n", "\treturn err\n"},
+	}},
+	{"program-log-without-level", "the log has the level of a function's record", []edit{
+		{"handlers/remote/channel.go", "\tlevel, err := zapcore.ParseLevel(l.Level)", "\tlevel, err := zapcore.ParseLevel(\"info\")"},
+	}},
+	{"program-failed-from-ignored", "changes before failedFrom are handled", []edit{
+		{"handlers/remote/protocol.go", "err = trigger.FailedFrom(err, b.Changes[first])", "_ = trigger.FailedFrom(err, b.Changes[first])"},
+	}},
+	{"program-retried-at-once", "retryAfter postpones a change", []edit{
+		{"handlers/remote/protocol.go", "return trigger.RetryAfter(err, time.Duration(", "_, _ = err, time.Duration("},
+		{"handlers/remote/protocol.go", "*float64(time.Second))), nil", "*float64(time.Second))\n\t\treturn err, nil"},
+	}},
+	{"program-late-deadline", "a call tells the earlier end of its context and its timeout", []edit{
+		{"handlers/remote/protocol.go", "callEnd.Before(deadline)", "deadline.Before(callEnd)"},
+	}},
+}
