@@ -27,9 +27,17 @@ type Options struct {
 	RU int
 	// Latency is added to every answer.
 	Latency time.Duration
-	// Region is the name of the account's only region; "" = South Central US, as
-	// in the official emulator.
-	Region string
+	// Regions are the names of the account's regions. Writes go to the first one until
+	// [Account.FailOver]; none = South Central US, as in the official emulator. With several,
+	// the account is in memory only.
+	Regions []string
+	// MultipleWrites lets all regions take writes: the last writer wins, by _ts.
+	MultipleWrites bool
+	// PartitionFailover says in the account's document that ranges may fail over one by one,
+	// see [Account.FailOverRange].
+	PartitionFailover bool
+	// ReplicationLag is how long a write needs to another region, see [Account.SetReplication].
+	ReplicationLag time.Duration
 	// Ranges is the number of physical ranges of a container that is created without
 	// a throughput, of its own or of its database; 0 = 1.
 	Ranges int
@@ -68,7 +76,7 @@ func (o Options) check() error {
 	case o.Ranges < 0 || o.Ranges > maxRanges:
 		return fmt.Errorf("ranges is %d; give 0 to %d", o.Ranges, maxRanges)
 	}
-	return nil
+	return o.checkRegions()
 }
 
 // Account is an embedded Cosmos DB account. It is an [http.Handler] and an
@@ -106,9 +114,10 @@ func New(opts *Options) (*Account, error) {
 	if a.options.Log == nil {
 		a.options.Log = slog.New(slog.DiscardHandler)
 	}
-	if a.options.Region == "" {
-		a.options.Region = "South Central US"
+	if len(a.options.Regions) == 0 {
+		a.options.Regions = []string{defaultRegion}
 	}
+	a.regions = newRegions(a.options)
 	if a.options.Ranges == 0 {
 		a.options.Ranges = 1
 	}

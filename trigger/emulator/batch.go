@@ -62,7 +62,7 @@ func (c *call) batch() (*response, error) {
 		return nil, c.refuse(o, err)
 	}
 	return c.locked(o, func() (*response, error) {
-		t, err := begin(o, key, c.now)
+		t, err := c.begin(o, key)
 		if err != nil {
 			return nil, err
 		}
@@ -227,6 +227,9 @@ func (c *call) bulk(o *container, operations []batchOperation) (*response, error
 		if err != nil {
 			return nil, err
 		}
+		if !o.takesWrites(p) {
+			return nil, writeForbidden()
+		}
 		dice := newBulkDice(o, p)
 		for i := range operations {
 			if status != http.StatusOK && !continueOnError {
@@ -265,7 +268,7 @@ func (c *call) bulkOperation(o *container, p *partition, b *batchOperation, join
 	if err != nil {
 		return outcome{}, err
 	}
-	t, err := begin(o, key, c.now)
+	t, err := c.begin(o, key)
 	if err != nil {
 		return outcome{}, err
 	}

@@ -92,6 +92,7 @@ func (a *catalog) addContainer(d *database, definition containerDefinition, thro
 	}
 	o.retain(definition.retention)
 	o.share(o.platform.now())
+	o.copyToRegions()
 	d.containers[o.Name] = o
 	a.master.Add(1)
 	a.ticket = a.saveWithCounters(o)

@@ -48,6 +48,16 @@ type container struct {
 	expiry         expiry
 	reshaping      *reshaping
 	dropped        bool
+	*copied        // nil if the account has one region
+}
+
+// copied is the part of a container in an account of several regions. Its copies share one
+// lock. Requests bring all of them up to date; there is no goroutine.
+type copied struct {
+	region    int          // its index
+	copies    []*container // the container in each region
+	inbox     []shipment   // transactions of other regions that have not arrived here, in order
+	placement *placement   // of the ranges of all copies
 }
 
 func (c *call) dispatchContainer() (*response, error) {
@@ -105,7 +115,7 @@ func (c *call) container() (*container, error) {
 	if meant := c.header.Get("X-Ms-Cosmos-Intended-Collection-Rid"); meant != "" && meant != found.rid {
 		return nil, fail(http.StatusBadRequest, subContainerMismatch, "The container %q has the resource id %s, not %s as the request expects: it was deleted and created again.", found.Name, found.rid, meant)
 	}
-	return found, nil
+	return found.inRegion(c.region), nil
 }
 
 // locked runs fn with the container's lock held, after advance. If fn fails, the range that
@@ -133,6 +143,10 @@ func advance(o *container, now time.Time) {
 	if o.platform.store.failing() {
 		return // nothing changes until it can be stored
 	}
+	if o.copied != nil {
+		advanceCopies(o, now)
+		return
+	}
 	o.finishReshaping(now)
 	expire(o, now)
 	o.trim(now)
@@ -141,8 +155,10 @@ func advance(o *container, now time.Time) {
 func (o *container) drop() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.dropped = true
-	o.items, o.Partitions = nil, nil
+	for _, c := range o.everywhere() {
+		c.dropped = true
+		c.items, c.Partitions = nil, nil
+	}
 }
 
 func (c *call) listContainers() (*response, error) {
@@ -316,6 +332,11 @@ func (c *call) replaceContainer() (*response, error) {
 		o.define(definition)
 		o.rescheduleExpiry()
 		o.retain(definition.retention)
+		for _, c := range o.everywhere() {
+			if c != o {
+				c.follow(o)
+			}
+		}
 		o.platform.master.Add(1)
 		o.ticket = o.save()
 		return o.response(http.StatusOK, 5), nil

@@ -70,6 +70,9 @@ func (c *call) dispatch() (*response, error) {
 		return nil, c.methodNotAllowed()
 	}
 	c.metadata = true
+	if err := c.checkRegion(); err != nil {
+		return nil, err
+	}
 	return c.dispatchMetadata()
 }
 
@@ -138,16 +141,16 @@ const accountID = "halley"
 
 // readAccount answers with the locations of the account.
 func (c *call) readAccount() (*response, error) {
-	locations := []map[string]string{{"name": c.catalog.options.Region, "databaseAccountEndpoint": c.endpoint}}
+	readable, writable := c.locations()
 	host, err := url.Parse(c.endpoint)
 	if err != nil {
 		return nil, err
 	}
 	body, err := json.Marshal(map[string]any{
 		"id": accountID, "_rid": host.Hostname(), "_self": "", "media": "//media/", "addresses": "//addresses/", "_dbs": "//dbs/",
-		"writableLocations": locations, "readableLocations": locations, "enableMultipleWriteLocations": false,
+		"writableLocations": writable, "readableLocations": readable, "enableMultipleWriteLocations": c.catalog.options.MultipleWrites,
 		"continuousBackupEnabled": false, "enableNRegionSynchronousCommit": false,
-		"enablePerPartitionFailoverBehavior": false, "disableCrossRegionalHedging": false,
+		"enablePerPartitionFailoverBehavior": c.catalog.options.PartitionFailover, "disableCrossRegionalHedging": false,
 		"userConsistencyPolicy":    map[string]string{"defaultConsistencyLevel": accountConsistency},
 		"userReplicationPolicy":    map[string]any{"asyncReplication": false, "minReplicaSetSize": 3, "maxReplicasetSize": 4},
 		"systemReplicationPolicy":  map[string]any{"minReplicaSetSize": 3, "maxReplicasetSize": 4, "asyncReplication": false},
@@ -197,7 +200,7 @@ func (c *call) createDatabase() (*response, error) {
 	r := reply(http.StatusCreated, d.body()).etag(d.ETag).charge(1)
 	if throughput != nil { // its data partition answers
 		lsn := d.shared.newest()
-		r.stamp(replica{session: "0:-1#" + strconv.FormatInt(lsn, 10), lsn: lsn}, true)
+		r.stamp(replica{session: "0:-1#" + strconv.FormatInt(lsn, 10), lsn: lsn, committed: lsn}, true)
 	}
 	return r, nil
 }

@@ -40,10 +40,10 @@ func (o *container) sharesThroughput() bool {
 }
 
 // firstSequence returns the sequence of a range that the container had when it was created or
-// opened. A container that has several ranges, as after a split, has left the sequence of its
+// opened. In an account with several regions each container has its own. A container that has several ranges, as after a split, has left the sequence of its
 // database, and does not return.
 func (o *container) firstSequence() *sequence {
-	if o.sharesThroughput() && len(o.Partitions) == 1 && o.Topology == 0 {
+	if o.platform.regions == nil && o.sharesThroughput() && len(o.Partitions) == 1 && o.Topology == 0 {
 		return &o.dataPartition.sequence
 	}
 	return &sequence{}

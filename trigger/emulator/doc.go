@@ -18,7 +18,7 @@
 // # Consistency
 //
 // The account states Session consistency, as most accounts do, and refuses requests for a
-// stronger one. It has one replica, and every read sees all writes before it. A read gets
+// stronger one. Each region has one replica, and every read sees all writes before it there. A read gets
 // 404/1002 if it carries a token that is ahead of its range, and 400 if the token is not
 // valid.
 //
@@ -55,9 +55,24 @@
 // If a range is idle, its etags stay valid, however old. The log is dropped when
 // the policy is turned off.
 //
+// # Regions
+//
+// An account with several [Options].Regions has an endpoint for each region, and a copy of each
+// container there. One region takes the writes, and the others answer them 403/3, or all do
+// with [Options].MultipleWrites: then the last writer wins by _ts. Writes arrive in other
+// regions after [Options].ReplicationLag, or as [Account.SetReplication] says, when a request
+// looks: a read that is behind its session gets 404/1002. Definitions of databases and
+// containers are everywhere at once, and a split or merge waits for all writes before it.
+// [Account.FailOver] moves the writes of the account, [Account.FailOverRange] those of one
+// range while the account's document stays as it is; if a failover is unplanned, writes that
+// the new region does not have are lost, in all regions. [Fault].Region makes a region fail.
+// Session tokens name all regions but the writing one, without an LSN of theirs (recorded
+// answer of a hosted account, October 2026); if all write, all with their own LSNs. Containers
+// that share a throughput have LSNs of their own.
+//
 // # Durability
 //
-// Without [Options.Data] everything is in memory. With it, the account answers only
+// Without [Options.Data] everything is in memory, as is an account with several regions. With it, the account answers only
 // when the state behind the answer is on disk: a write that was acknowledged, read
 // or seen in a feed survives a crash. On a full disk writes get 503, reads continue,
 // nothing expires, and writes resume when there is room; [Options.Log] is told of both.
@@ -90,6 +105,8 @@
 //	GET    /_emulator/state        → State
 //	POST   /_emulator/split        {"database": d, "container": c, "range": "0"} → {"children": ["1", "2"]}
 //	POST   /_emulator/merge        {"database": d, "container": c, "ranges": ["1", "2"]} → {"child": "3"}
+//	POST   /_emulator/failover     {"region": r, "kind": "planned"}, with database, container and range for one range → {"regions": […]}
+//	POST   /_emulator/replication  {"region": r, "lag": "5s", "paused": false} → {"regions": […]}
 //	GET    /_emulator/faults       → {"faults": [Fault with its "id", …]}
 //	POST   /_emulator/faults       Fault → {"id": "1"}
 //	DELETE /_emulator/faults[/id]  → {"removed": 1}

@@ -35,6 +35,7 @@ type call struct {
 	method  string
 	header  http.Header // names in canonical form
 	target  target
+	region  int // index of the region that the request was sent to
 	body    []byte
 	began   time.Time // when the account received the request
 	now     time.Time
@@ -43,6 +44,7 @@ type call struct {
 
 	activity string
 	endpoint string   // of the account, for this caller
+	regional []string // those of its regions, for a request for the account
 	metadata bool     // the master partition answers, unless a range is reached
 	reached  *replica // the range that has refused the request; nil = none
 }
@@ -145,7 +147,7 @@ func (a *Account) exchange(req *http.Request) (*response, *Fault, error) {
 	if strings.HasPrefix(req.URL.Path, managementPath) {
 		return a.manage(req), nil, nil
 	}
-	c := &call{catalog: a.catalog, endpoint: a.advertised(req), ctx: req.Context(), request: req, method: req.Method, header: canonicalHeader(req.Header), began: time.Now()}
+	c := &call{catalog: a.catalog, endpoint: a.advertised(req), region: a.regionOf(req), ctx: req.Context(), request: req, method: req.Method, header: canonicalHeader(req.Header), began: time.Now()}
 	reserved := c.bodyLimit()
 	if err := a.bodies.Acquire(c.ctx, reserved); err != nil {
 		return nil, nil, err
@@ -153,7 +155,10 @@ func (a *Account) exchange(req *http.Request) (*response, *Fault, error) {
 	defer a.bodies.Release(reserved)
 	c.activity = a.activityID(c.header)
 	failed := c.read()
-	fault := a.faults.match(req, c.header, c.target.kind)
+	if c.target.kind == kindAccount {
+		c.regional = a.regionEndpoints(c.endpoint)
+	}
+	fault := a.faults.match(req, c.header, c.target.kind, a.options.Regions[c.region])
 	if err := c.wait(a.options.Latency + fault.delay()); err != nil {
 		return nil, nil, err
 	}
@@ -289,7 +294,7 @@ func (c *call) complete(r *response) *response {
 	r.set("pragma", "no-cache")
 	r.set("x-ms-schemaversion", "1.21")
 	r.set("x-ms-serviceversion", "version=2.14.0.0")
-	r.set("x-ms-number-of-read-regions", "0")
+	r.set("x-ms-number-of-read-regions", strconv.Itoa(len(c.catalog.options.Regions)-1))
 	// The SDK for Rust reads it as a number with a fraction.
 	r.set("x-ms-request-duration-ms", strconv.FormatFloat(time.Since(c.began).Seconds()*1000, 'f', 3, 64))
 	return r

@@ -57,15 +57,17 @@ func (o *container) rescheduleExpiry() {
 }
 
 // expire deletes the documents that have expired by now, in the order and with the
-// times of their deadlines. Like deletes they do not appear in the latest-version feed.
+// times of their deadlines. In a region that does not write their range, the deletes of the
+// region that does arrive later. Like deletes they do not appear in the latest-version feed.
 func expire(o *container, now time.Time) {
 	for len(o.expiry) > 0 && o.expiry[0].expires <= now.Unix() {
 		doc := heap.Pop(&o.expiry).(*document)
-		if doc.superseded {
+		p := o.locate(doc.item.epk())
+		if doc.superseded || !o.takesWrites(p) {
 			continue
 		}
 		t := &transaction{
-			container: o, partition: o.locate(doc.item.epk()), now: time.Unix(doc.expires, 0), expired: true,
+			container: o, partition: p, now: time.Unix(doc.expires, 0), expired: true,
 			order: []*change{{before: doc}},
 		}
 		t.note(doc, nil)

@@ -12,6 +12,7 @@ import (
 // Substatus codes, Azure/azure-cosmos-dotnet-v3 SubStatusCodes.cs. Those of roles are in
 // reports of users: dotnet/efcore#32197, Azure/azure-cosmos-dotnet-v3#3638.
 const (
+	subWriteForbidden       = 3 // of a 403: the region takes no writes
 	subPartitionKeyMismatch = 1001
 	subCrossPartition       = 1004
 	subContainerMismatch    = 1024

@@ -40,6 +40,9 @@ type Fault struct {
 	Header map[string]string `json:"header,omitempty"`
 	// Range is the partition key range id that the request names.
 	Range string `json:"range,omitempty"`
+	// Region is the region of the account that the request is sent to. With Drop it does not
+	// answer until the fault is removed.
+	Region string `json:"region,omitempty"`
 	// Match is a further condition. It must not call the account, and not read the
 	// request's body.
 	Match func(*http.Request) bool `json:"-"`
@@ -84,13 +87,24 @@ type activeFault struct {
 }
 
 // Inject scripts a fault. It acts on matching requests until remove is called or
-// its Count is reached. Inject panics if [Fault.Check] refuses the fault.
+// its Count is reached. Inject panics if [Fault.Check] refuses the fault, or if the account
+// does not have its region.
 func (a *Account) Inject(f Fault) (remove func()) {
-	id, err := a.faults.add(f)
+	id, err := a.addFault(f)
 	if err != nil {
 		panic("emulator: " + err.Error())
 	}
 	return func() { a.faults.remove(id) }
+}
+
+// addFault scripts a fault and returns its id.
+func (a *Account) addFault(f Fault) (string, error) {
+	if f.Region != "" {
+		if _, err := a.regions.find(f.Region); err != nil {
+			return "", fmt.Errorf("fault: %w", err)
+		}
+	}
+	return a.faults.add(f)
 }
 
 // Check returns an error if an expression of the fault does not compile, a value
@@ -160,13 +174,14 @@ func (s *faults) remove(id string) (removed int) {
 	return oldCount - len(s.active)
 }
 
-// match returns the fault that acts on a request for a kind of resource, nil if none does.
+// match returns the fault that acts on a request for a kind of resource in a region, nil if
+// none does.
 // Names in header are in canonical form.
-func (s *faults) match(req *http.Request, header http.Header, kind string) *Fault {
+func (s *faults) match(req *http.Request, header http.Header, kind, region string) *Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, f := range s.active {
-		if !f.selects(req, header, kind) || !f.due() {
+		if !f.selects(req, header, kind, region) || !f.due() {
 			continue
 		}
 		if f.acted++; f.Count > 0 && f.acted == f.Count {
@@ -177,7 +192,7 @@ func (s *faults) match(req *http.Request, header http.Header, kind string) *Faul
 	return nil
 }
 
-func (f *activeFault) selects(req *http.Request, header http.Header, kind string) bool {
+func (f *activeFault) selects(req *http.Request, header http.Header, kind, region string) bool {
 	for name, expression := range f.header {
 		if !expression.MatchString(header.Get(name)) {
 			return false
@@ -185,6 +200,7 @@ func (f *activeFault) selects(req *http.Request, header http.Header, kind string
 	}
 	return (f.Method == "" || strings.EqualFold(f.Method, req.Method)) &&
 		(f.Resource == "" || f.Resource == kind) &&
+		(f.Region == "" || regionKey(f.Region) == regionKey(region)) &&
 		(f.Range == "" || f.Range == header.Get("X-Ms-Documentdb-Partitionkeyrangeid")) &&
 		f.path.MatchString(req.URL.Path) &&
 		(f.Match == nil || f.Match(req))

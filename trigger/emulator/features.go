@@ -37,7 +37,7 @@ var containerFeatures = []feature{
 	{"geospatialConfig", documented, "distances on the globe are those of the WGS 84 ellipsoid"},
 	{"vectorEmbeddingPolicy", done, "VectorDistance compares with every item"},
 	{"indexingPolicy", done, "queries need no index and find every item, also if automatic is false; ORDER BY keeps items without the property if its path is included by name"},
-	{"conflictResolutionPolicy", kept, "one region has no conflicts"},
+	{"conflictResolutionPolicy", kept, "the last writer wins"},
 	{"fullTextPolicy", kept, "queries that search are refused"},
 	{"analyticalStorageTtl", refused, "there is no analytical store; leave it out, or send 0"},
 	{"clientEncryptionPolicy", refused, "there are no client encryption keys"},
@@ -70,7 +70,7 @@ var resourceFeatures = []feature{
 	{"triggers", refused, "triggers"},
 	{"udfs", refused, "user-defined functions"},
 	{kindUser, done, "list and query: there are none, sign with the account's key"},
-	{kindConflict, done, "list and query: one region has no conflicts"},
+	{kindConflict, done, "list and query: the last writer wins"},
 	{"attachments", refused, "attachments"},
 	{"clientencryptionkeys", refused, "client encryption keys"},
 }

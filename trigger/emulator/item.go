@@ -92,7 +92,7 @@ func (c *call) operate(op func(*transaction) (outcome, error)) (*response, error
 // operateOn runs one operation as a transaction of its own.
 func (c *call) operateOn(o *container, key epk.Key, op func(*transaction) (outcome, error)) (*response, error) {
 	return c.locked(o, func() (*response, error) {
-		t, err := begin(o, key, c.now)
+		t, err := c.begin(o, key)
 		if err != nil {
 			return nil, err
 		}

@@ -22,6 +22,7 @@ type State struct {
 	Endpoint  string          `json:"endpoint"`
 	Databases []DatabaseState `json:"databases"`
 	Faults    []Fault         `json:"faults"`
+	Regions   []RegionState   `json:"regions,omitempty"` // if there are several
 }
 
 // DatabaseState is one database in a [State].
@@ -42,20 +43,21 @@ type ContainerState struct {
 
 // RangeState is one physical range in a [State].
 type RangeState struct {
-	ID        string   `json:"id"`
-	Min       string   `json:"min"`
-	Max       string   `json:"max"`
-	Parents   []string `json:"parents"`
-	LSN       int64    `json:"lsn"` // of the newest transaction
-	Items     int      `json:"items"`
-	Splitting bool     `json:"splitting"`          // a split or merge of it has begun
-	Versions  int      `json:"versions,omitempty"` // kept in the log of all versions
-	Trimmed   int64    `json:"trimmed,omitempty"`  // LSN up to which the log has nothing: positions below it are refused
+	ID        string      `json:"id"`
+	Min       string      `json:"min"`
+	Max       string      `json:"max"`
+	Parents   []string    `json:"parents"`
+	LSN       int64       `json:"lsn"` // of the newest transaction
+	Items     int         `json:"items"`
+	Splitting bool        `json:"splitting"`          // a split or merge of it has begun
+	Versions  int         `json:"versions,omitempty"` // kept in the log of all versions
+	Trimmed   int64       `json:"trimmed,omitempty"`  // LSN up to which the log has nothing: positions below it are refused
+	Copies    []CopyState `json:"copies,omitempty"`   // in the account's regions, if there are several
 }
 
 // State returns the contents of the account, in order of names.
 func (a *Account) State() State {
-	s := State{Endpoint: a.Endpoint(), Databases: []DatabaseState{}, Faults: a.faults.list()}
+	s := State{Endpoint: a.Endpoint(), Databases: []DatabaseState{}, Faults: a.faults.list(), Regions: a.regionStates()}
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	for _, name := range slices.Sorted(maps.Keys(a.databases)) {
@@ -77,10 +79,11 @@ func containerState(o *container) ContainerState {
 	defer o.mu.Unlock()
 	advance(o, o.platform.now())
 	s := ContainerState{ID: o.Name, ResourceID: o.rid, Items: len(o.items), Retention: int(o.retention / time.Minute), Ranges: []RangeState{}}
-	for _, p := range o.Partitions {
+	for i := range o.Partitions {
+		p := o.newestCopy(i)
 		r := RangeState{
 			ID: p.ID, Min: p.Min, Max: p.Max, Parents: slices.Clone(p.Parents), LSN: p.lsn, Items: p.items.len(),
-			Splitting: o.reshaping.concerns(p.ID),
+			Splitting: o.reshaping.concerns(p.ID), Copies: o.copyStates(i),
 		}
 		if o.logging {
 			r.Versions, r.Trimmed = len(p.versions.kept), p.versions.trimmed
@@ -159,6 +162,10 @@ func (a *Account) manageRequest(method, path string, body []byte) (any, error) {
 		return a.manageSplit(body)
 	case "POST merge":
 		return a.manageMerge(body)
+	case "POST failover":
+		return a.manageFailover(body)
+	case "POST replication":
+		return a.manageReplication(body)
 	case "GET faults":
 		return a.faults.describe(), nil
 	case "POST faults":
@@ -166,7 +173,7 @@ func (a *Account) manageRequest(method, path string, body []byte) (any, error) {
 	case "DELETE faults":
 		return map[string]int{"removed": a.faults.remove(id)}, nil
 	}
-	return nil, fail(http.StatusNotFound, 0, "There is no %s %s%s: use GET state, POST split, POST merge, or GET, POST and DELETE faults.", method, managementPath, path)
+	return nil, fail(http.StatusNotFound, 0, "There is no %s %s%s: use GET state, POST split, POST merge, POST failover, POST replication, or GET, POST and DELETE faults.", method, managementPath, path)
 }
 
 func (a *Account) manageSplit(body []byte) (any, error) {
@@ -190,12 +197,42 @@ func (a *Account) manageMerge(body []byte) (any, error) {
 	return map[string]string{"child": child}, err
 }
 
+func (a *Account) manageFailover(body []byte) (any, error) {
+	var request struct {
+		Database, Container, Range, Region string
+		Kind                               Failover
+	}
+	if err := unmarshalStrict(body, &request); err != nil {
+		return nil, err
+	}
+	var err error
+	if request.Database+request.Container+request.Range == "" {
+		err = a.FailOver(request.Region, request.Kind)
+	} else {
+		err = a.FailOverRange(request.Database, request.Container, request.Range, request.Region, request.Kind)
+	}
+	return map[string][]RegionState{"regions": a.regionStates()}, err
+}
+
+func (a *Account) manageReplication(body []byte) (any, error) {
+	var request struct {
+		Region string
+		Lag    duration
+		Paused bool
+	}
+	if err := unmarshalStrict(body, &request); err != nil {
+		return nil, err
+	}
+	err := a.SetReplication(request.Region, Replication{time.Duration(request.Lag), request.Paused})
+	return map[string][]RegionState{"regions": a.regionStates()}, err
+}
+
 func (a *Account) manageFault(body []byte) (any, error) {
 	var f Fault
 	if err := json.Unmarshal(body, &f); err != nil {
 		return nil, fmt.Errorf("the fault cannot be read: %w", err)
 	}
-	id, err := a.faults.add(f)
+	id, err := a.addFault(f)
 	return map[string]string{"id": id}, err
 }
 

@@ -20,6 +20,12 @@ type Manners struct {
 	// EmptyPages answers 200 without an item and with a later etag if no change that the
 	// feed shows has the LSN after the etag of the request, although others follow.
 	EmptyPages bool
+	// FailoverKeepsVersion keeps the version of a range's session tokens when another region
+	// takes its writes; by default it rises, so that tokens of before are not compared.
+	FailoverKeepsVersion bool
+	// FailoverSkipsLSNs continues behind the LSNs of lost writes after an unplanned failover;
+	// by default new writes get them again.
+	FailoverSkipsLSNs bool
 }
 
 // cutLSN is the LSN of a page that is cut after its last change.

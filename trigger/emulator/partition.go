@@ -33,6 +33,7 @@ type partition struct {
 	Modified int64    `json:"modified"`
 
 	*sequence
+	*spread        // nil if the account has one region
 	ownLSN   int64 // of the container's own newest write since the account was opened; 0 if there is none
 	log      series[*document]
 	versions versionLog // empty unless the container keeps one
@@ -44,13 +45,12 @@ func (p *partition) holds(key string) bool { return epk.Contains(p.Min, p.Max, k
 
 // session is the range's session token.
 func (p *partition) session() string {
-	return p.ID + ":" + strconv.FormatInt(p.Version, 10) + "#" + strconv.FormatInt(p.lsn, 10)
+	return p.ID + ":" + strconv.FormatInt(p.Version, 10) + "#" + strconv.FormatInt(p.lsn, 10) + p.spread.vector()
 }
 
 // checkSession refuses a read whose session token is ahead of the range, as a replica
-// does that has not reached the session. This account has one replica and is never
-// behind itself, so such a token is not its own, or of a time before its data were
-// lost. Tokens of other ranges do not count, as in azure-cosmos-dotnet-v3
+// does that has not reached the session. A region is never behind itself, so such a token is
+// of another region, or of a time before its data were lost. Tokens of other ranges do not count, as in azure-cosmos-dotnet-v3
 // (SessionTokenHelper.GetLocalSessionToken).
 func (c *call) checkSession(p *partition) error {
 	header := c.header.Get("X-Ms-Session-Token")
@@ -59,11 +59,11 @@ func (c *call) checkSession(p *partition) error {
 	}
 	for token := range strings.SplitSeq(header, ",") {
 		id, session, _ := strings.Cut(strings.TrimSpace(token), ":")
-		version, lsn, err := parseSession(session)
+		position, err := parseSession(session)
 		if err != nil {
 			return badRequest("The session token %q is not valid: %v.", header, err)
 		}
-		if id == p.ID && (version > p.Version || lsn > p.lsn) {
+		if id == p.ID && !p.reached(position) {
 			f := fail(http.StatusNotFound, subSessionUnavailable, "The read session is not available for the input session token %q: the range is at %q.", token, p.session())
 			f.entity = true
 			return f
@@ -72,17 +72,53 @@ func (c *call) checkSession(p *partition) error {
 	return nil
 }
 
+// session is the part of a session token that is compared.
+type session struct {
+	version, lsn int64
+	regions      map[int]int64 // LSNs by the number of a region
+}
+
 // parseSession reads {version}#{lsn}[#{region}={lsn}…].
-func parseSession(token string) (version, lsn int64, err error) {
+func parseSession(token string) (s session, err error) {
 	parts := strings.Split(token, "#")
 	if len(parts) < 2 {
-		return 0, 0, errors.New("it must be {range}:{version}#{lsn}")
+		return s, errors.New("it must be {range}:{version}#{lsn}")
 	}
-	if version, err = strconv.ParseInt(parts[0], 10, 64); err != nil {
-		return 0, 0, err
+	if s.version, err = strconv.ParseInt(parts[0], 10, 64); err != nil {
+		return s, err
 	}
-	lsn, err = strconv.ParseInt(parts[1], 10, 64)
-	return version, lsn, err
+	for _, part := range parts[2:] {
+		number, text, _ := strings.Cut(part, "=")
+		region, regionErr := strconv.Atoi(number)
+		lsn, lsnErr := strconv.ParseInt(text, 10, 64)
+		if err := errors.Join(regionErr, lsnErr); err != nil {
+			return s, err
+		}
+		if s.regions == nil {
+			s.regions = map[int]int64{}
+		}
+		s.regions[region] = lsn
+	}
+	s.lsn, err = strconv.ParseInt(parts[1], 10, 64)
+	return s, err
+}
+
+// reached reports whether the range is not behind a session. If all regions write, each
+// counts transactions in the order in which it gets them: then those of each region count. An
+// earlier version says nothing: a failover may have lost the writes behind it.
+func (p *partition) reached(s session) bool {
+	switch {
+	case s.version != p.Version:
+		return s.version < p.Version
+	case p.spread == nil || p.origins == nil:
+		return s.lsn <= p.lsn
+	}
+	for index, count := range p.origins {
+		if s.regions[index+1] > count {
+			return false
+		}
+	}
+	return true
 }
 
 // stamp adds the headers that tell the range's state to the answer to a read.

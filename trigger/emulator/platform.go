@@ -12,6 +12,7 @@ import (
 type platform struct {
 	options Options
 	seed    uint32       // creation time: tells this account's ids from another's
+	regions *regions     // nil if the account has one
 	store   *store       // nil if the account is in memory
 	master  atomic.Int64 // LSN of the master partition: changes of databases, containers and offers
 	skipped atomic.Int64 // time that Advance has skipped
@@ -23,5 +24,5 @@ func (p *platform) now() time.Time { return time.Now().Add(time.Duration(p.skipp
 // range.
 func (p *platform) masterReplica() replica {
 	lsn := p.master.Load()
-	return replica{session: "0:-1#" + strconv.FormatInt(lsn, 10), lsn: lsn}
+	return replica{session: "0:-1#" + strconv.FormatInt(lsn, 10), lsn: lsn, committed: lsn}
 }

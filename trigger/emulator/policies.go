@@ -127,8 +127,8 @@ func checkFullText(properties map[string]json.RawMessage) error {
 // defaultConflicts is the conflictResolutionPolicy of a container that has none.
 const defaultConflicts = `{"mode":"LastWriterWins","conflictResolutionPath":"/_ts","conflictResolutionProcedure":""}`
 
-// checkConflictResolution checks the conflictResolutionPolicy, which is kept: an
-// account with one region has no conflicts.
+// checkConflictResolution checks the conflictResolutionPolicy, which is kept: the
+// last writer wins, so that the account has no conflicts.
 func checkConflictResolution(properties map[string]json.RawMessage) error {
 	raw := properties["conflictResolutionPolicy"]
 	if absent(raw) {

@@ -18,10 +18,18 @@ type replica struct {
 	rangeID string // "" = the master partition
 	session string
 	lsn     int64
+
+	committed int64 // in all regions
 }
 
 // replica returns the state of the range. The caller holds the container's mu.
-func (p *partition) replica() replica { return replica{p.ID, p.session(), p.lsn} }
+func (p *partition) replica() replica {
+	r := replica{p.ID, p.session(), p.lsn, p.lsn}
+	if p.spread != nil {
+		r.committed = p.spread.committed
+	}
+	return r
+}
 
 // replica returns the state of the partition that the call has reached, nil if that is the
 // gateway.
@@ -67,9 +75,9 @@ func (c *call) reachNamed(o *container) {
 // stamp adds the headers that tell the state of a replica. A write is committed in all
 // regions after its answer. A 429 has no session token.
 func (r *response) stamp(from replica, write bool) {
-	committed := from.lsn
+	committed := from.committed
 	if write {
-		committed--
+		committed = min(committed, from.lsn-1)
 	}
 	if r.status != http.StatusTooManyRequests {
 		r.set("x-ms-session-token", from.session)

@@ -82,10 +82,12 @@ func (a *Account) reshape(database, name string, fn func(*container, time.Time) 
 		if o.reshaping != nil {
 			return nil, fmt.Errorf("ranges %s are still being split or merged", strings.Join(o.reshaping.parents, ", "))
 		}
-		if err := fn(o, c.now); err != nil {
-			return nil, err
+		for _, copied := range o.everywhere() { // all have the same ranges
+			if err := fn(copied, c.now); err != nil {
+				return nil, err
+			}
 		}
-		o.finishReshaping(c.now)
+		advance(o, c.now)
 		return nil, nil
 	})
 	if err != nil {
@@ -186,4 +188,5 @@ func (p *partition) inherit(parents []*partition) {
 		}
 	}
 	p.versions = parents[0].versions.part(p.holds) // a merged range keeps none
+	p.spread = inheritedSpread(parents)
 }

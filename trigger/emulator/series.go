@@ -1,6 +1,9 @@
 package emulator
 
-import "sort"
+import (
+	"slices"
+	"sort"
+)
 
 // member is an element of a [series].
 type member interface {
@@ -18,6 +21,18 @@ type series[M member] struct {
 
 // push adds m, whose position is not below that of any other.
 func (s *series[M]) push(m M) { s.members = append(s.members, m) }
+
+// insert adds m at its position. Regions that all write number their members together, but do
+// not get them in this order.
+func (s *series[M]) insert(m M) {
+	n := len(s.members)
+	if n == 0 || s.members[n-1].position() <= m.position() {
+		s.push(m)
+		return
+	}
+	index := sort.Search(n, func(i int) bool { return s.members[i].position() > m.position() })
+	s.members = slices.Insert(s.members, index, m)
+}
 
 // discard counts one more member that is gone.
 func (s *series[M]) discard() {

@@ -61,7 +61,7 @@ func (a *Account) Serve(ctx context.Context, o ServeOptions) error {
 	if o.Addr == "" {
 		o.Addr = "127.0.0.1:8081"
 	}
-	if err := o.check(); err != nil {
+	if err := errors.Join(o.check(), a.checkServing(o)); err != nil {
 		return fmt.Errorf("serve emulator: %w", err)
 	}
 	config, err := makeCertificate(o.CertOut)
@@ -73,12 +73,20 @@ func (a *Account) Serve(ctx context.Context, o ServeOptions) error {
 		return fmt.Errorf("serve emulator: %w", err)
 	}
 	served := o.address(listener.Addr().(*net.TCPAddr))
+	regional, err := a.listenRegions(ctx, listener, o.Addr)
+	if err != nil {
+		return fmt.Errorf("serve emulator: %w", errors.Join(err, listener.Close()))
+	}
+	served.regionPorts = ports(regional)
 	a.served.Store(&served)
 	defer a.served.Store(nil)
 	if o.Ready != nil {
 		o.Ready(served.endpoint)
 	}
-	if err := a.accept(ctx, listener, config); err != nil {
+	err = acceptAll(ctx, append(regional, listener), func(ctx context.Context, listener net.Listener) error {
+		return a.accept(ctx, listener, config)
+	})
+	if err != nil {
 		return fmt.Errorf("serve emulator: %w", err)
 	}
 	return nil
@@ -100,8 +108,9 @@ func (o ServeOptions) check() error {
 
 // address is how clients reach a served account.
 type address struct {
-	endpoint   string
-	advertised string // host of the URL that all clients are told; "" = what each client used
+	endpoint    string
+	regionPorts []int  // of the listeners of the regions, if there are several
+	advertised  string // host of the URL that all clients are told; "" = what each client used
 }
 
 func (o ServeOptions) address(listening *net.TCPAddr) address {
@@ -109,7 +118,7 @@ func (o ServeOptions) address(listening *net.TCPAddr) address {
 		return address{endpoint: o.endpoint(listening)}
 	}
 	u, _ := url.Parse(o.Advertise) // check has read it
-	return address{u.Scheme + "://" + u.Host + "/", hostName(u.Host)}
+	return address{endpoint: u.Scheme + "://" + u.Host + "/", advertised: hostName(u.Host)}
 }
 
 // endpoint returns the address of the server. If it listens on all addresses, it is the

@@ -39,15 +39,19 @@ type outcome struct {
 	read     bool // the answer has the document even if the client prefers none
 }
 
-// begin starts a transaction. It fails if the range's budget is spent. The caller
-// holds the container's lock until it has committed or dropped the transaction.
-func begin(o *container, key epk.Key, now time.Time) (*transaction, error) {
+// begin starts a transaction. It fails if the range's budget is spent, or if the request
+// writes and the region takes no writes of the range. The caller holds the container's lock
+// until it has committed or dropped the transaction.
+func (c *call) begin(o *container, key epk.Key) (*transaction, error) {
 	hash := o.keyDefinition.Hash(key)
 	t := &transaction{
-		container: o, partition: o.locate(hash), key: key, keyText: key.String(), epk: hash, now: now,
+		container: o, partition: o.locate(hash), key: key, keyText: key.String(), epk: hash, now: c.now,
 		staged: make(map[string]*change, 1),
 	}
-	return t, t.partition.budget.admit(now)
+	if c.writes() && !o.takesWrites(t.partition) {
+		return nil, writeForbidden()
+	}
+	return t, t.partition.budget.admit(c.now)
 }
 
 // get returns the current document with this id, nil if there is none.
@@ -193,7 +197,8 @@ func (t *transaction) match(id, ifMatch string) (*document, error) {
 
 func sameETag(a, b string) bool { return strings.Trim(a, `"`) == strings.Trim(b, `"`) }
 
-// commit applies the staged changes to the container and queues them for the store. An
+// commit applies the staged changes to the container, and queues them for the store and for
+// other regions. An
 // expiry takes no LSN (recorded answers of a hosted account, October 2026), unless it is a
 // version that readers are to find.
 func (t *transaction) commit() {
@@ -203,8 +208,16 @@ func (t *transaction) commit() {
 	if !t.joins && (!t.expired || t.container.logging) {
 		t.partition.lsn++
 	}
+	t.install()
+	if t.container.copied != nil {
+		ship(t)
+	}
+}
+
+// install makes the staged changes those of the range's newest LSN.
+func (t *transaction) install() {
 	for _, ch := range t.order {
-		ch.apply(t.container, t.partition)
+		t.apply(ch)
 	}
 	if !t.expired {
 		t.partition.ownLSN = t.partition.lsn
@@ -213,8 +226,9 @@ func (t *transaction) commit() {
 	t.container.ticket = t.save()
 }
 
-// apply moves an item from one version to the next within p.
-func (ch *change) apply(o *container, p *partition) {
+// apply moves an item from one version to the next.
+func (t *transaction) apply(ch *change) {
+	o, p := t.container, t.partition
 	if oldVersion := ch.before; oldVersion != nil {
 		oldVersion.superseded = true
 		o.releaseUnique(oldVersion)
@@ -234,7 +248,7 @@ func (ch *change) apply(o *container, p *partition) {
 // publish makes doc the newest version of its item and of p.
 func (o *container) publish(doc *document, p *partition) {
 	if doc.item.current == nil {
-		p.items.push(doc.item)
+		p.items.insert(doc.item)
 		o.items[doc.item.name()] = doc.item
 	}
 	doc.item.current = doc

@@ -27,7 +27,7 @@ func (c *call) databaseRID() (string, error) {
 	return d.rid(), nil
 }
 
-// dispatchConflicts answers requests for the conflicts of a container. One region has none.
+// dispatchConflicts answers requests for the conflicts of a container. The last writer wins: there are none.
 func (c *call) dispatchConflicts() (*response, error) {
 	o, err := c.container()
 	if err != nil {

@@ -42,8 +42,12 @@ Clients address it as localhost or by an IP address; --allow-host permits anothe
 name, such as that of a container. Requests of web pages are refused: those with
 an Origin header, or with another name as their Host.
 
-POST /_emulator/split, /_emulator/merge and /_emulator/faults change ranges and
-script faults; GET /_emulator/state shows all of it.`,
+With several --region the account has an endpoint for each, at the ports after that
+of --addr, which is always that of the write region.
+
+POST /_emulator/split, /_emulator/merge, /_emulator/failover, /_emulator/replication
+and /_emulator/faults change ranges and regions and script faults; GET
+/_emulator/state shows all of it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if check != "" {
@@ -66,6 +70,10 @@ script faults; GET /_emulator/state shows all of it.`,
 	f.IntVar(&account.RU, "ru", 0, "throughput of each container in RU/s; requests above it get 429 (0: unlimited)")
 	f.DurationVar(&account.Latency, "latency", 0, "latency added to every answer")
 	f.IntVar(&account.Ranges, "ranges", 1, "ranges of a container that is created without a throughput")
+	f.StringArrayVar(&account.Regions, "region", nil, "name of a region of the account; the first takes the writes; may be repeated")
+	f.BoolVar(&account.MultipleWrites, "multiple-writes", false, "let all regions take writes; the last writer wins")
+	f.BoolVar(&account.PartitionFailover, "partition-failover", false, "let single ranges fail over, and say so in the account's document")
+	f.DurationVar(&account.ReplicationLag, "replication-lag", 0, "time that a write needs to another region")
 	f.StringArrayVar(&containers, "container", nil, "create database/container:/key[:ranges=n][:retention=d] at start; may be repeated")
 	f.StringArrayVar(&seeds, "seed", nil, "write the documents of database/container=FILE that are missing, one JSON object on each line; may be repeated")
 	return c
@@ -92,6 +100,9 @@ func serveEmulator(ctx context.Context, options emulator.Options, serve emulator
 		return err
 	}
 	serve.Ready = func(endpoint string) {
+		for _, region := range account.State().Regions {
+			fmt.Fprintf(out, "region %s: %s\n", region.Name, region.Endpoint)
+		}
 		fmt.Fprintf(out, "endpoint: %s\nconnection string: %s\n", endpoint, account.ConnectionString())
 		if serve.CertOut != "" {
 			fmt.Fprintf(out, "certificate for clients of HTTPS to trust: %s\n", serve.CertOut)
