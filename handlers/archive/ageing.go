@@ -41,6 +41,15 @@ type ageingTally struct {
 	err                         error // of the first that failed
 }
 
+// ready fails if documents cannot age. It is called before anything is archived: batches that
+// fail are halved, and each part would be a blob.
+func (a *ager) ready(ctx context.Context) error {
+	if a.Kind != AgeingTTL {
+		return nil
+	}
+	return requireTTL(ctx, a.Container)
+}
+
 // age ages out the last version of each document in a batch whose changes are archived. Changes
 // that could not be tried, or whose write failed, fail by their names.
 func (a *ager) age(ctx context.Context, changes []trigger.Change) error {
@@ -51,11 +60,6 @@ func (a *ager) age(ctx context.Context, changes []trigger.Change) error {
 	if a.DryRun {
 		a.Logger.Info("documents would age out", zap.Int("documents", len(due)))
 		return nil
-	}
-	if a.Kind == AgeingTTL {
-		if err := requireTTL(ctx, a.Container); err != nil {
-			return err
-		}
 	}
 	a.warnIfLate(due)
 	ctx, cancel := shortened(ctx)

@@ -333,7 +333,8 @@ func TestAgeingNeedsTimeToLive(t *testing.T) {
 	if err := w.Client().CreateContainer(t.Context(), triggertest.Database, cosmos.ContainerDefinition{ID: "plain", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/id"}}}); err != nil {
 		t.Fatal(err)
 	}
-	setAll(t, map[string]string{"HALLEY_ARCHIVE_DIRECTORY": t.TempDir(), "HALLEY_ARCHIVE_AGE_OUT": "ttl", "HALLEY_ARCHIVE_AGE_AFTER": "720h"})
+	directory := t.TempDir()
+	setAll(t, map[string]string{"HALLEY_ARCHIVE_DIRECTORY": directory, "HALLEY_ARCHIVE_AGE_OUT": "ttl", "HALLEY_ARCHIVE_AGE_AFTER": "720h"})
 	env := handlerstest.Env(w)
 	env.ContainerName = "plain"
 	var probes []handlers.Probe
@@ -347,6 +348,9 @@ func TestAgeingNeedsTimeToLive(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "set its defaultTtl to -1") {
 			t.Errorf("%s: error %v, want one with its fix", name, err)
 		}
+	}
+	if blobs := names(t, Directory(directory)); len(blobs) != 0 {
+		t.Errorf("blobs %q, want none: each attempt would write some", blobs)
 	}
 }
 

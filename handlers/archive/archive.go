@@ -230,6 +230,11 @@ const parallel = 4
 // Handle is the handler: it writes the changes of a batch, one blob for each partition of
 // time. When these are durable, documents age out, if they do.
 func (a *Archive) Handle(ctx context.Context, b trigger.Batch) error {
+	if a.ager != nil {
+		if err := a.ager.ready(ctx); err != nil {
+			return err
+		}
+	}
 	records := make([]Record, 0, len(b.Changes))
 	for _, c := range b.Changes {
 		if a.ager == nil || !a.ager.isOwnWrite(c) {
