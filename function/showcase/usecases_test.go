@@ -18,6 +18,7 @@ import (
 
 	"halley/function/app"
 	"halley/handlers"
+	"halley/handlers/archive"
 	"halley/handlers/handlerstest"
 	"halley/handlers/redis/cache"
 	"halley/handlers/webhook"
@@ -52,6 +53,36 @@ func TestExpiredDocumentLeavesCache(t *testing.T) {
 	host.Drain()
 	if redis.Exists("session:short") || !redis.Exists("session:long") {
 		t.Errorf("keys %q", redis.Keys())
+	}
+}
+
+// Documents that are cold are in the archive alone: they get a ttl when their file is durable.
+func TestAgedDocumentIsInArchive(t *testing.T) {
+	cleanEnv(t)
+	directory := t.TempDir()
+	t.Setenv("HALLEY_ARCHIVE_DIRECTORY", directory)
+	t.Setenv("HALLEY_ARCHIVE_AGE_OUT", "ttl")
+	t.Setenv("HALLEY_ARCHIVE_AGE_AFTER", "720h")
+	w := triggertest.NewWorld(t, nil)
+	host := w.Host(handlerstest.Under(t, handlers.New("archive", "", archive.Open), handlerstest.Env(w)))
+	w.Put(`{"id":"cold"}`)
+	host.Drain()
+	w.Advance(719 * time.Hour)
+	w.Put(`{"id":"hot"}`)
+	host.Drain()
+	w.Advance(2 * time.Hour)
+	if left := w.Documents(); len(left) != 1 || string(cosmos.Property(left[0], "id")) != `"hot"` {
+		t.Errorf("documents %s, want the hot one", left)
+	}
+	var archived []string
+	for r, err := range archive.Read(t.Context(), archive.Directory(directory), "archive/") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		archived = append(archived, r.ID)
+	}
+	if slices.Sort(archived); !slices.Equal(archived, []string{"cold", "hot"}) {
+		t.Errorf("archived %q, want both", archived)
 	}
 }
 
@@ -190,13 +221,13 @@ func TestFilteredFunction(t *testing.T) {
 	}
 }
 
-// The page has a row for each of the fifteen use cases, and the tests that it names exist.
+// The page has a row for each of the sixteen use cases, and the tests that it names exist.
 func TestUseCasesPage(t *testing.T) {
 	text, err := os.ReadFile("../../docs/use-cases.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(regexp.MustCompile(`(?m)^\| \d+ \|`).FindAll(text, -1)); n != 15 {
+	if n := len(regexp.MustCompile(`(?m)^\| \d+ \|`).FindAll(text, -1)); n != 16 {
 		t.Errorf("%d use cases", n)
 	}
 	tests := regexp.MustCompile(`go test (\./\S+) -run (\w+)`).FindAllStringSubmatch(string(text), -1)

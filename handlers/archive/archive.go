@@ -35,6 +35,13 @@
 // [Settings.FunctionDefaults]: a change is in the archive 30 s after it was read, at the
 // latest. A drain waits for no further changes. [Archive.Compact] and the command of
 // [Command] make few blobs of those of a partition that is closed.
+//
+// # Ageing out
+//
+// By the setting AGE_OUT a document whose change is in a durable blob gets a ttl, or is
+// deleted, if its etag is still the archived one. The change that only sets the ttl is not
+// archived. A change that is dead-lettered or postponed was not archived, and so its document
+// stays.
 package archive
 
 import (
@@ -58,14 +65,18 @@ import (
 
 // Settings of the handler, read with the prefix HALLEY_ARCHIVE_.
 type Settings struct {
-	BlobContainer    string          `split_words:"true" desc:"blob container of the archive; it is created if it does not exist"`
-	ConnectionString handlers.Secret `split_words:"true" desc:"connection string of its storage account"`
-	AccountURL       string          `split_words:"true" desc:"instead: https://ACCOUNT.blob.core.windows.net, used with the Entra ID identity of the machine"`
-	Directory        string          `desc:"instead of a blob container: a directory, which is created"`
-	Prefix           string          `default:"archive/" desc:"begins the name of every blob; each function has its own"`
-	Format           Format          `default:"parquet" desc:"parquet, or jsonl: JSON lines with gzip"`
-	Partition        Partition       `default:"hour" desc:"hour, or day for containers with few changes"`
-	Columns          Columns         `desc:"further columns, for values inside of the documents: total:double=/order/total,country:string=/country"`
+	BlobContainer    string            `split_words:"true" desc:"blob container of the archive; it is created if it does not exist"`
+	ConnectionString handlers.Secret   `split_words:"true" desc:"connection string of its storage account"`
+	AccountURL       string            `split_words:"true" desc:"instead: https://ACCOUNT.blob.core.windows.net, used with the Entra ID identity of the machine"`
+	Directory        string            `desc:"instead of a blob container: a directory, which is created"`
+	Prefix           string            `default:"archive/" desc:"begins the name of every blob; each function has its own"`
+	Format           Format            `default:"parquet" desc:"parquet, or jsonl: JSON lines with gzip"`
+	Partition        Partition         `default:"hour" desc:"hour, or day for containers with few changes"`
+	Columns          Columns           `desc:"further columns, for values inside of the documents: total:double=/order/total,country:string=/country"`
+	AgeOut           Ageing            `split_words:"true" desc:"ttl gives each archived document a ttl, delete deletes it; if empty, documents stay"`
+	AgeAfter         handlers.Interval `split_words:"true" desc:"the ttl, as 720h: how long a document stays after its last change; longer than the archive may ever be behind"`
+	AgePerSecond     handlers.Count    `split_words:"true" default:"100" desc:"documents that one process ages out each second, at most"`
+	AgeDryRun        handlers.Toggle   `split_words:"true" default:"false" desc:"true counts and logs the documents that would age out, and changes none"`
 }
 
 // FunctionDefaults make large blobs: of 10,000 changes or 32 MiB, and at the latest 30 s after
@@ -93,7 +104,7 @@ func (s Settings) validate() error {
 	case s.Prefix != "" && !strings.HasSuffix(s.Prefix, "/") || strings.HasPrefix(s.Prefix, "/") || strings.Contains(s.Prefix, ".."):
 		return fmt.Errorf("PREFIX is %q; write a path such as archive/orders/, with a slash at its end alone", s.Prefix)
 	}
-	return nil
+	return s.validateAgeing()
 }
 
 func (s Settings) validateStore() error {
@@ -156,6 +167,9 @@ func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, fun
 		return nil, nil, fmt.Errorf("setting %s%w", env.Prefix, err)
 	}
 	env.OfferProbe(probe(env.Prefix, s, a.store))
+	if s.AgeOut != "" {
+		a.AgeOut(s.ageing(env, a.store))
+	}
 	return a.Handle, nil, nil
 }
 
@@ -191,7 +205,8 @@ type Options struct {
 type Archive struct {
 	store          Store
 	options        Options
-	compactedBytes int // of the documents in a compacted blob
+	compactedBytes int   // of the documents in a compacted blob
+	ager           *ager // nil if documents stay
 }
 
 // New returns an archive in a store. opts may be nil.
@@ -213,18 +228,28 @@ func New(store Store, opts *Options) *Archive {
 const parallel = 4
 
 // Handle is the handler: it writes the changes of a batch, one blob for each partition of
-// time.
+// time. When these are durable, documents age out, if they do.
 func (a *Archive) Handle(ctx context.Context, b trigger.Batch) error {
-	records := make([]Record, len(b.Changes))
-	for i, c := range b.Changes {
-		records[i] = newRecord(c)
+	if a.ager != nil {
+		if err := a.ager.ready(ctx); err != nil {
+			return err
+		}
 	}
-	writing, ctx := errgroup.WithContext(ctx)
+	records := make([]Record, 0, len(b.Changes))
+	for _, c := range b.Changes {
+		if a.ager == nil || !a.ager.isOwnWrite(c) {
+			records = append(records, newRecord(c))
+		}
+	}
+	writing, writeCtx := errgroup.WithContext(ctx)
 	writing.SetLimit(parallel)
 	for _, p := range a.options.Partition.parts(b.Range.ID, records) {
-		writing.Go(func() error { return a.write(ctx, p) })
+		writing.Go(func() error { return a.write(writeCtx, p) })
 	}
-	return writing.Wait()
+	if err := writing.Wait(); err != nil || a.ager == nil {
+		return err
+	}
+	return a.ager.age(ctx, b.Changes)
 }
 
 // write creates the blob of a part. If it exists, it has the same changes.
