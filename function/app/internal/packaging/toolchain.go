@@ -103,7 +103,7 @@ var coldCode = []string{
 	"encoding/xml/...", "compress/...", "archive/zip/...", "text/tabwriter/...", "halley/trigger/redact/...",
 	"github.com/golang-jwt/...", "github.com/google/uuid/...", "github.com/Azure/azure-sdk-for-go/sdk/internal/...", "github.com/Azure/azure-sdk-for-go/sdk/azcore/...", "os/exec/...",
 	"crypto/hpke/...", "crypto/elliptic/...", "crypto/ecdsa/...", "crypto/rsa/...", "crypto/ed25519/...", "crypto/ecdh/...", "encoding/pem/...", "net", "net/netip/...", "net/textproto/...", "path/filepath/...", "golang.org/x/sys/...",
-	"fmt/...", "os/...", "errors/...", "log/...", "html/...", "math/rand/...", "crypto/internal/fips140/edwards25519/...", "crypto/internal/fips140/nistec/...", "crypto/internal/fips140/ed25519/...", "crypto/internal/fips140/rsa/...", "crypto/internal/fips140/ecdsa/...", "crypto/internal/fips140/sha3/...", "crypto/internal/fips140/bigmod/...", "crypto/internal/fips140/mlkem/...", "io/fs/...", "syscall/...", "encoding/binary/...", "encoding/hex/...", "runtime/debug/...", "runtime/metrics/...",
+	"fmt/...", "os/...", "errors/...", "log/...", "html/...", "math/rand/...", "crypto/internal/fips140/edwards25519/...", "crypto/internal/fips140/nistec/...", "crypto/internal/fips140/ed25519/...", "crypto/internal/fips140/rsa/...", "crypto/internal/fips140/ecdsa/...", "crypto/internal/fips140/sha3/...", "crypto/internal/fips140/bigmod/...", "bufio/...", "io/fs/...", "syscall/...", "encoding/binary/...", "encoding/hex/...", "runtime/debug/...", "runtime/metrics/...",
 }
 
 // binary builds the main package. If the app is in a Git repository, the binary has the
