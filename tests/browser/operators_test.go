@@ -211,6 +211,14 @@ func TestDiscardNeedsTheCount(t *testing.T) {
 	p := f.open(address)
 	f.post(`{"id":"order-1","fail":true}`, `{"id":"order-2","fail":true}`, `{"id":"other","fail":true}`)
 	p.sees("the dead letters are listed", `document.querySelectorAll('#letter-rows tr').length === 3`)
+	p.run(script(`[...document.querySelectorAll('#letter-rows tr')].find(r => r.textContent.includes('other')).querySelector('[data-select]').click()`))
+	p.sees("one can be discarded", `!!`+button("#letter-actions", "Discard 1 selected dead letter"))
+	if copied := evaluate[string](p, `fetch(document.querySelector('#export-letters').href).then(r => r.text())`); strings.Count(copied, "\n") != 1 || !strings.Contains(copied, `"documentId":"other"`) {
+		t.Errorf("the export is\n%s", copied)
+	}
+	p.press(button("#letter-actions", "Discard 1 selected dead letter"))
+	p.sees("the plan of one is shown", `document.querySelector('#effects').textContent.startsWith('1 dead letter of orders')`)
+	p.leaveDialog()
 	p.run(script(`const key = document.querySelector('#filters [name=key]'); key.value = 'order-'; key.dispatchEvent(new Event('input', { bubbles: true }))`))
 	p.press(button("#letter-actions", "Discard all of orders, key order-"))
 	p.sees("the plan is shown", `document.querySelector('#effects').textContent.startsWith('2 dead letters of orders')`)

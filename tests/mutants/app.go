@@ -42,4 +42,11 @@ var pageSearches = []mutant{
 	{"page-forgets-the-link", "a link leads to its place after the viewer has signed in", []edit{
 		{"function/app/internal/page/guard.go", `"./"+filtersOf(r)`, `"./"`},
 	}},
+	{"page-plan-of-all", "a plan of selected dead letters has these alone", []edit{
+		{"function/app/internal/operatorpage/letterplan.go", "pick.IDs = r.Select.IDs", "_ = pick"},
+		{"function/app/internal/page/actions.go", "(len(s.IDs) == 0 || slices.Contains(s.IDs, d.ID)) &&", ""},
+	}},
+	{"page-plan-unbounded", "a plan of dead letters is bounded", []edit{
+		{"function/app/internal/operatorpage/letterplan.go", "err == nil && len(b.ids) == maxPlanned", "false"},
+	}},
 }

@@ -86,7 +86,7 @@ func (p *Selection) Replay(ctx context.Context, store Store, f trigger.Function,
 		r.Failures = append(r.Failures, FailedLetter{d.ID, redact.Text(err.Error())})
 	}
 	for _, kind := range p.kinds() {
-		opts := &trigger.ReplayOptions{Select: p.query(kind), Wanted: p.wants, Limit: bounds.Limit, Parallel: bounds.Parallel, Failed: failed}
+		opts := &trigger.ReplayOptions{Select: p.query(kind), Wanted: p.wanted(), Limit: bounds.Limit, Parallel: bounds.Parallel, Failed: failed}
 		done, err := trigger.Replay(ctx, store, store.Source, handler, opts)
 		r.Handled, r.Failed, r.Waiting = r.Handled+done.Handled, r.Failed+done.Failed, r.Waiting+done.Waiting
 		if err != nil {

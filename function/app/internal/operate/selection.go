@@ -54,8 +54,13 @@ func (p *Selection) query(kind trigger.RecordKind) trigger.DeadLetterQuery {
 	return q
 }
 
-func (p *Selection) wants(d trigger.DeadLetter) bool {
-	return len(p.IDs) == 0 || slices.Contains(p.IDs, d.ID)
+// wanted returns the filter that the stores do not evaluate. There may be ten thousands of ids.
+func (p *Selection) wanted() func(trigger.DeadLetter) bool {
+	ids := map[string]bool{}
+	for _, id := range p.IDs {
+		ids[id] = true
+	}
+	return func(d trigger.DeadLetter) bool { return len(ids) == 0 || ids[d.ID] }
 }
 
 // IsJSONArray reports whether s is a partition key as dead letters have it.
@@ -95,9 +100,10 @@ func (p *Selection) Find(ctx context.Context, stores []Store) iter.Seq2[StoredLe
 func (p *Selection) findKind(ctx context.Context, s Store, kind trigger.RecordKind, damaged map[string]bool, yield func(StoredLetter, error) bool) bool {
 	q, n := p.query(kind), 0
 	q.Source, q.Limit = s.Source, min(p.Limit, LettersOfPage)
+	isWanted := p.wanted()
 	for d, err := range trigger.AllDeadLetters(ctx, s, q) {
 		switch {
-		case err != nil && damaged[err.Error()], err == nil && !p.wants(d):
+		case err != nil && damaged[err.Error()], err == nil && !isWanted(d):
 			continue
 		case err != nil:
 			damaged[err.Error()] = true

@@ -2,12 +2,10 @@ package operatorpage
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -101,114 +99,6 @@ func (o *Operator) exportLeases(ctx context.Context, out io.Writer, function str
 		return err
 	}
 	return operate.ExportLeases(ctx, []operate.FunctionLeases{of}, out)
-}
-
-// boundLetters are the dead letters of a plan: those that were there when it was made.
-type boundLetters struct {
-	*Operator
-	function string
-	ids      []string
-	notes    []string // about dead letters that cannot be read
-}
-
-// bind finds the dead letters of a request.
-func (o *Operator) bind(ctx context.Context, r page.Request) (*boundLetters, error) {
-	b := &boundLetters{Operator: o, function: r.Select.Function}
-	if b.function == "" {
-		return nil, errors.New("name the function of the dead letters")
-	}
-	if _, err := o.function(b.function); err != nil {
-		return nil, err
-	}
-	var failed error
-	pick, _ := storedSelection(r.Select)
-	pick.DeadOnly = true // its function delivers a postponed change, unless the viewer names it
-	if r.Select.Letter != "" {
-		pick.IDs = []string{r.Select.Letter}
-	}
-	o.find(ctx, &pick, r.Select, func(l operate.StoredLetter, err error) bool {
-		if err == nil {
-			b.ids = append(b.ids, l.ID)
-		}
-		failed = errors.Join(failed, err)
-		return true
-	})
-	if len(b.ids) == 0 {
-		return nil, errors.Join(fmt.Errorf("no dead letter is selected by %s", r.Select), failed)
-	}
-	if failed != nil {
-		b.notes = []string{"not all dead letters can be read: " + text.OfError(failed)}
-	}
-	return b, nil
-}
-
-func (b *boundLetters) letters(ctx context.Context) iter.Seq2[operate.StoredLetter, error] {
-	return b.found(ctx, &operate.Selection{IDs: b.ids}, page.Selection{Function: b.function})
-}
-
-// moved returns an error if a dead letter of the plan has left the store.
-func (b *boundLetters) moved(ctx context.Context) error {
-	n, err := operate.CountSelected(b.letters(ctx))
-	if err == nil && n != len(b.ids) {
-		err = fmt.Errorf("%d of the %d dead letters have left the store since", len(b.ids)-n, len(b.ids))
-	}
-	return err
-}
-
-func (o *Operator) planReplay(ctx context.Context, r page.Request) (page.Plan, error) {
-	b, err := o.bind(ctx, r)
-	if err != nil {
-		return page.Plan{}, err
-	}
-	return page.Plan{
-		Effects: []string{
-			fmt.Sprintf("The handler of %s is called with %s, selected by %s: those of one key one by one, the oldest first.", b.function, text.Count(len(b.ids), "dead letter"), r.Select),
-			"Each one that it handles is removed. If one fails, it and the later ones of its key stay.",
-		},
-		Warnings: append(b.notes, "the handler may get changes that are older than changes it has handled, unless the function blocks keys"),
-		Count:    len(b.ids), Moved: b.moved, Do: b.replay,
-	}, nil
-}
-
-// replayParallel is the number of handler calls of a replay from the page.
-const replayParallel = 8
-
-func (b *boundLetters) replay(ctx context.Context) (string, error) {
-	store, fn, err := b.store(b.function)
-	if err != nil {
-		return "", err
-	}
-	done, err := (&operate.Selection{IDs: b.ids}).Replay(ctx, store, fn, operate.ReplayBounds{Parallel: replayParallel})
-	if err != nil {
-		return "", err
-	}
-	text := fmt.Sprintf("%s handled", text.Count(done.Handled, "dead letter"))
-	if done.Failed+done.Waiting == 0 {
-		return text, nil
-	}
-	return "", fmt.Errorf("%s, %d failed again, %d wait behind these; the first error: %s", text, done.Failed, done.Waiting, done.Failures[0].Error)
-}
-
-func (o *Operator) planDiscard(ctx context.Context, r page.Request) (page.Plan, error) {
-	b, err := o.bind(ctx, r)
-	if err != nil {
-		return page.Plan{}, err
-	}
-	plan := page.Plan{
-		Effects:  []string{fmt.Sprintf("%s of %s, selected by %s, are deleted. Their changes are lost.", text.Count(len(b.ids), "dead letter"), b.function, r.Select)},
-		Warnings: b.notes, Count: len(b.ids), Confirm: strconv.Itoa(len(b.ids)), Moved: b.moved,
-		Do: func(ctx context.Context) (string, error) {
-			deleted, err := operate.DeleteDeadLetters(ctx, b.letters(ctx))
-			if err != nil {
-				return "", fmt.Errorf("%s deleted: %w", text.Count(deleted, "dead letter"), err)
-			}
-			return text.Count(deleted, "dead letter") + " deleted", nil
-		},
-	}
-	if !o.settings.App.PageHideDocuments {
-		plan.Export = r.Select.Address("api/v1/letters.jsonl")
-	}
-	return plan, nil
 }
 
 // leases returns the control of the leases of a function.

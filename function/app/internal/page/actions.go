@@ -34,19 +34,21 @@ type Request struct {
 // Selection names the objects of an action. Each action says which fields it needs.
 type Selection struct {
 	Function string `json:"function,omitempty"`
-	Range    string `json:"range,omitempty"`    // lease token
-	Key      string `json:"key,omitempty"`      // part of a key or a document id
-	Error    string `json:"error,omitempty"`    // part of the error of a dead letter
-	Change   string `json:"change,omitempty"`   // id of a recorded change
-	Letter   string `json:"letter,omitempty"`   // id of a dead letter
-	Host     string `json:"host,omitempty"`     // name
-	Document string `json:"document,omitempty"` // id
+	Range    string `json:"range,omitempty"`  // lease token
+	Key      string `json:"key,omitempty"`    // part of a key or a document id
+	Error    string `json:"error,omitempty"`  // part of the error of a dead letter
+	Change   string `json:"change,omitempty"` // id of a recorded change
+	Letter   string `json:"letter,omitempty"` // id of a dead letter
+
+	IDs      []string `json:"ids,omitempty"`      // of several dead letters
+	Host     string   `json:"host,omitempty"`     // name
+	Document string   `json:"document,omitempty"` // id
 }
 
 // Wants reports whether the selection has a dead letter.
 func (s Selection) Wants(d trigger.DeadLetter) bool {
 	f := filter{Function: s.Function, Key: s.Key, Range: s.Range}
-	return (s.Letter == "" || s.Letter == d.ID) && strings.Contains(d.Error, s.Error) && f.wants(&Summary{Function: d.Function, Key: d.Key, DocumentID: d.DocumentID, Range: d.Range})
+	return (s.Letter == "" || s.Letter == d.ID) && (len(s.IDs) == 0 || slices.Contains(s.IDs, d.ID)) && strings.Contains(d.Error, s.Error) && f.wants(&Summary{Function: d.Function, Key: d.Key, DocumentID: d.DocumentID, Range: d.Range})
 }
 
 // Arguments are further values of an action.

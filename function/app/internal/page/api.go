@@ -89,6 +89,7 @@ type status struct {
 	CanAct    bool            `json:"canAct"`
 	Polled    bool            `json:"polled"`
 	Failures  bool            `json:"failures"` // the changes are failed calls only
+	Hidden    bool            `json:"hidden"`   // documents are neither shown nor sent
 	Actions   []string        `json:"actions"`
 	Health    health          `json:"health"`
 	Hosts     []Host          `json:"hosts"`
@@ -99,7 +100,7 @@ type status struct {
 
 func (p *Page) statusFor(r *http.Request, s State) status {
 	st := status{
-		App: p.options.App, Run: p.run, Time: time.Now().UTC(), CanAct: p.hasToken(r), Polled: p.options.Polled, Failures: p.options.Recorder.FailuresOnly, Actions: []string{},
+		App: p.options.App, Run: p.run, Time: time.Now().UTC(), CanAct: p.hasToken(r), Polled: p.options.Polled, Failures: p.options.Recorder.FailuresOnly, Hidden: p.options.Hidden, Actions: []string{},
 		Health: healthOf(s, p.letterCount(r.Context())), Hosts: s.Hosts, Functions: s.Functions, Why: append([]operate.Cause{}, s.Why...), Poison: append([]string{}, s.Poison...),
 	}
 	for _, a := range p.options.Actions {

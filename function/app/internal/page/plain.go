@@ -38,12 +38,12 @@ func (p *Page) showSignIn(w http.ResponseWriter, r *http.Request, status int, pr
 
 // selectionOf is the selection in the fields of an address or a form.
 func selectionOf(q url.Values) Selection {
-	return Selection{Function: q.Get("function"), Range: q.Get("range"), Key: q.Get("key"), Error: q.Get("error"), Letter: q.Get("letter")}
+	return Selection{Function: q.Get("function"), Range: q.Get("range"), Key: q.Get("key"), Error: q.Get("error"), Letter: q.Get("letter"), IDs: strings.FieldsFunc(q.Get("ids"), func(c rune) bool { return c == ',' })}
 }
 
 // pairs are the fields of a selection that an address or a form has.
 func (s Selection) pairs() (all [][2]string) {
-	all = [][2]string{{"function", s.Function}, {"range", s.Range}, {"key", s.Key}, {"error", s.Error}, {"letter", s.Letter}}
+	all = [][2]string{{"function", s.Function}, {"range", s.Range}, {"key", s.Key}, {"error", s.Error}, {"letter", s.Letter}, {"ids", strings.Join(s.IDs, ",")}}
 	return slices.DeleteFunc(all, func(pair [2]string) bool { return pair[1] == "" })
 }
 
@@ -59,6 +59,9 @@ func (s Selection) Address(path string) string {
 func (s Selection) String() string {
 	var parts []string
 	for _, pair := range s.pairs() {
+		if pair[0] == "ids" {
+			pair = [2]string{"the viewer:", strconv.Itoa(len(s.IDs))}
+		}
 		parts = append(parts, strings.Replace(pair[0], "letter", "dead letter", 1)+" "+pair[1])
 	}
 	return cmp.Or(strings.Join(parts, ", "), "all functions")

@@ -20,25 +20,6 @@ func rangeQueryOf(r *http.Request, offset string) rangeQuery {
 	return rangeQuery{Function: query(r, "function"), Range: query(r, "range"), State: query(r, "rangeState"), From: max(from, 0), Limit: limitOf(r)}
 }
 
-// State is the state of a range in a word or two.
-func (r *Range) State() string {
-	switch {
-	case r.Paused:
-		return "paused"
-	case r.Limited:
-		return "limited"
-	case r.Problem != "":
-		return rangeStalled
-	case r.Owner == "":
-		return "free"
-	case r.Changes > 0:
-		return "behind"
-	}
-	return "caught up"
-}
-
-const rangeStalled = "stalled"
-
 // rangesFor returns the ranges that a query selects, those with a problem first.
 func (p *Page) rangesFor(s State, q rangeQuery) items[Range] {
 	var stalled, others []*Range
@@ -68,22 +49,6 @@ func (p *Page) rangesFor(s State, q rangeQuery) items[Range] {
 		l.Next = strconv.Itoa(end)
 	}
 	return l
-}
-
-// countRanges adds the number of ranges to their functions.
-func (s *State) countRanges() {
-	for i := range s.Functions {
-		f := &s.Functions[i]
-		f.Ranges, f.Stalled = 0, 0
-		for j := range s.Ranges {
-			if r := &s.Ranges[j]; r.Function == f.Name {
-				f.Ranges++
-				if r.State() == rangeStalled {
-					f.Stalled++
-				}
-			}
-		}
-	}
 }
 
 // key identifies a range for the script.

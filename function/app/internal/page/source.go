@@ -122,6 +122,25 @@ type Range struct {
 	Rate    []int         `json:"rate,omitempty"` // delivered changes in slots of 5 s, the oldest first; the page adds it
 }
 
+// State is the state of a range in a word or two.
+func (r *Range) State() string {
+	switch {
+	case r.Paused:
+		return "paused"
+	case r.Limited:
+		return "limited"
+	case r.Problem != "":
+		return rangeStalled
+	case r.Owner == "":
+		return "free"
+	case r.Changes > 0:
+		return "behind"
+	}
+	return "caught up"
+}
+
+const rangeStalled = "stalled"
+
 // Setting is one effective setting.
 type Setting struct {
 	Name   string `json:"name"`
@@ -165,6 +184,22 @@ func healthOf(s State, letters int) health {
 		}
 	}
 	return h
+}
+
+// countRanges adds the number of ranges to their functions.
+func (s *State) countRanges() {
+	for i := range s.Functions {
+		f := &s.Functions[i]
+		f.Ranges, f.Stalled = 0, 0
+		for j := range s.Ranges {
+			if r := &s.Ranges[j]; r.Function == f.Name {
+				f.Ranges++
+				if r.State() == rangeStalled {
+					f.Stalled++
+				}
+			}
+		}
+	}
 }
 
 // letterRow is a dead letter in a list.

@@ -491,7 +491,8 @@ async function loadLetters() {
   const answer = await api('letters?' + new URLSearchParams(after ? { ...f, after } : f))
   if (after !== letterTokens.at(-1)) return // the viewer has turned the page
   letters = answer
-  reconcile($('letter-rows'), letters.items, l => l.id, l => el('tr', { class: l.id === open.id ? 'open' : '' }, el('td', {}, time(l.time, exactClock(l.time))),
+  reconcile($('letter-rows'), letters.items, l => l.id, l => el('tr', { class: l.id === open.id ? 'open' : '' },
+    el('td', {}, el('input', { type: 'checkbox', 'data-select': l.id, checked: selected.has(l.id), 'aria-label': 'Select dead letter of document ' + visible(l.documentId) })), el('td', {}, time(l.time, exactClock(l.time))),
     el('td', {}, el('button', { type: 'button', class: 'row', 'data-letter': l.id, 'aria-label': 'Show dead letter of document ' + visible(l.documentId) }, l.documentId)),
     el('td', { class: 'mono' }, keyText(l.key)), el('td', {}, l.function), el('td', { class: 'mono', title: visible(l.range) }, middle(l.range)), el('td', { class: 'number' }, l.lsn),
     el('td', {}, l.due ? badge('postponed', 'postponed until ' + exactClock(l.due)) : l.blocked ? badge('blocked') : l.attempts), el('td', { class: 'text', title: visible(l.error) }, l.error)))
@@ -511,10 +512,33 @@ function showLetterActions() {
   const f = filters()
   const select = { function: f.function || (status.functions.length === 1 ? status.functions[0].name : ''), range: f.range, key: f.key, error: f.error }
   const about = 'all of ' + [select.function, f.range && 'range ' + f.range, f.key && 'key ' + f.key, f.error && 'error ' + f.error].filter(Boolean).join(', ')
-  const names = letters.items.length && select.function ? [['replay', 'Replay'], ['discard', 'Discard']].filter(([a]) => can(a)) : []
-  reconcile($('letter-actions'), names.map(n => [...n, about]), n => n.join(), ([action, label]) =>
-    el('button', { type: 'button', on: () => review(action, label, `${label} ${about}`, select) }, `${label} ${about}`))
+  for (const id of selected) if (!letters.items.some(l => l.id === id)) selected.delete(id)
+  $('select-all').checked = selected.size > 0 && selected.size === letters.items.length
+  const chosen = letters.items.filter(l => selected.has(l.id)), functions = new Set(chosen.map(l => l.function))
+  const some = { function: [...functions][0], ids: chosen.map(l => l.id) }
+  const [of, subject] = functions.size === 1 ? [some, plural(chosen.length, 'selected dead letter')] : [select, about]
+  const names = letters.items.length && of.function && functions.size < 2 ? [['replay', 'Replay'], ['discard', 'Discard']].filter(([a]) => can(a)) : []
+  reconcile($('letter-actions'), names.map(n => [...n, subject, of]), n => JSON.stringify(n), ([action, label]) =>
+    el('button', { type: 'button', on: () => review(action, label, `${label} ${subject}`, of) }, `${label} ${subject}`))
+  $('export-letters').hidden = !names.length || status.hidden
+  $('export-letters').href = 'api/v1/letters.jsonl?' + new URLSearchParams(Object.entries(of).filter(([, v]) => v?.length))
 }
+
+// ---- the selected dead letters of the shown page ----
+
+const selected = new Set()
+$('letter-rows').addEventListener('input', e => {
+  selected[e.target.checked ? 'add' : 'delete'](e.target.dataset.select)
+  showLetterActions()
+})
+$('select-all').addEventListener('input', e => {
+  for (const box of document.querySelectorAll('#letter-rows [data-select]')) {
+    box.checked = e.target.checked
+    selected[box.checked ? 'add' : 'delete'](box.dataset.select)
+  }
+  showLetterActions()
+})
+
 // turn shows another page of the dead letters.
 function turn(tokens) {
   letterTokens = tokens
