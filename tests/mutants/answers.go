@@ -16,7 +16,7 @@ var answers = []mutant{
 		{"trigger/emulator/replica.go", "if r.status != http.StatusTooManyRequests {", "if r.status != 0 {"},
 	}},
 	{"write-is-committed", "the LSN of a write is not committed yet", []edit{
-		{"trigger/emulator/replica.go", "\t\tcommitted--\n", "\t\tcommitted = from.lsn\n"},
+		{"trigger/emulator/replica.go", "min(committed, from.lsn-1)", "from.lsn"},
 	}},
 	{"write-has-item-lsn", "answers to writes have no x-ms-item-lsn", []edit{
 		{"trigger/emulator/item.go", "if !c.writes() {\n\t\t\tr.set(\"x-ms-item-lsn\"", "if c.method != \"\" {\n\t\t\tr.set(\"x-ms-item-lsn\""},

@@ -13,6 +13,6 @@ var callersErrors = []mutant{
 		{"trigger/leases/plan.go", "cmp.Or(s.refusal, errors.New(s.Refused))", "cmp.Or(errors.New(s.Refused), s.refusal)"},
 	}},
 	{"advice-without-commands", "advice on a stall names the command", []edit{
-		{"function/app/internal/operatorpage/stallcommands.go", `return s.Advice() + "; " + command`, "return s.Advice()"},
+		{"function/app/internal/operate/advice.go", `return s.Advice() + "; " + command`, "return s.Advice()"},
 	}},
 }

@@ -91,7 +91,7 @@ var surfaceReports = []mutant{
 		{"trigger/lag.go", "stall.Stall{Kind: stall.OwnerSilent,", "stall.Stall{Kind: stall.NoOwner,"},
 	}},
 	{"free-told-as-silence", "a stall tells of a range without an owner", []edit{
-		{"trigger/lag.go", "stall.Stall{Kind: stall.NoOwner,", "stall.Stall{Kind: stall.OwnerSilent,"},
+		{"trigger/lag.go", "stall.Stall{Kind: stall.NoOwner, Since", "stall.Stall{Kind: stall.OwnerSilent, Since"},
 	}},
 	{"pause-told-as-wait", "a stall tells of a pause", []edit{
 		{"trigger/leasestatus.go", "stall.Stall{Kind: stall.Paused, Since: p.Since.UTC()", "stall.Stall{Kind: stall.RangeWaits, Since: p.Since.UTC()"},

@@ -29,11 +29,11 @@ type RangeView struct {
 
 // Cause is one reason why ranges of a function make no progress, in words.
 type Cause struct {
-	Title    string `json:"title"` // the function, and its ranges that share the reason
-	Cause    string `json:"cause"` // as status and page say it of the range that waits longest
-	Since    string `json:"since"`
-	Evidence string `json:"evidence"`
-	Next     string `json:"next"` // step of an operator
+	Title    string // the function, and its ranges that share the reason
+	Cause    string // as status and page say it of the range that waits longest
+	Since    string
+	Evidence string
+	Next     string // step of an operator
 
 	isLimit bool // the function sets a limit, and the ranges wait for it
 	harm    int  // place in harmOrder

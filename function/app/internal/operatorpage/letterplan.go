@@ -19,7 +19,6 @@ import (
 
 // boundLetters are the dead letters of a plan: those that were there when it was made.
 type boundLetters struct {
-	*Operator
 	function string
 	ids      []string
 	notes    []string // about dead letters that cannot be read, or are left for a further plan
@@ -64,9 +63,9 @@ func (b *boundLetters) summary() string {
 	return line
 }
 
-// bind finds the dead letters of a request.
-func (o *Operator) bind(ctx context.Context, r page.Request) (*boundLetters, error) {
-	b := &boundLetters{Operator: o, function: r.Select.Function, keys: map[string]bool{}, errors: map[string]int{}}
+// bindLetters finds the dead letters of a request.
+func (o *Operator) bindLetters(ctx context.Context, r page.Request) (*boundLetters, error) {
+	b := &boundLetters{function: r.Select.Function, keys: map[string]bool{}, errors: map[string]int{}}
 	if b.function == "" {
 		return nil, errors.New("name the function of the dead letters")
 	}
@@ -104,13 +103,14 @@ func (o *Operator) bind(ctx context.Context, r page.Request) (*boundLetters, err
 	return b, nil
 }
 
-func (b *boundLetters) letters(ctx context.Context) iter.Seq2[operate.StoredLetter, error] {
-	return b.found(ctx, &operate.Selection{IDs: b.ids}, page.Selection{Function: b.function})
+// stored iterates over the dead letters of a plan.
+func (o *Operator) stored(ctx context.Context, b *boundLetters) iter.Seq2[operate.StoredLetter, error] {
+	return o.found(ctx, &operate.Selection{IDs: b.ids}, page.Selection{Function: b.function})
 }
 
 // moved returns an error if a dead letter of the plan has left the store.
-func (b *boundLetters) moved(ctx context.Context) error {
-	n, err := operate.CountSelected(b.letters(ctx))
+func (o *Operator) moved(ctx context.Context, b *boundLetters) error {
+	n, err := operate.CountSelected(o.stored(ctx, b))
 	if err == nil && n != len(b.ids) {
 		err = fmt.Errorf("%d of the %d dead letters have left the store since", len(b.ids)-n, len(b.ids))
 	}
@@ -118,7 +118,7 @@ func (b *boundLetters) moved(ctx context.Context) error {
 }
 
 func (o *Operator) planReplay(ctx context.Context, r page.Request) (page.Plan, error) {
-	b, err := o.bind(ctx, r)
+	b, err := o.bindLetters(ctx, r)
 	if err != nil {
 		return page.Plan{}, err
 	}
@@ -128,15 +128,16 @@ func (o *Operator) planReplay(ctx context.Context, r page.Request) (page.Plan, e
 			b.summary(), "Each one that it handles is removed. If one fails, it and the later ones of its key stay.",
 		},
 		Warnings: append(b.notes, "the handler may get changes that are older than changes it has handled, unless the function blocks keys"),
-		Count:    len(b.ids), Moved: b.moved, Do: b.replay,
+		Count:    len(b.ids), Moved: func(ctx context.Context) error { return o.moved(ctx, b) },
+		Do: func(ctx context.Context) (string, error) { return o.replay(ctx, b) },
 	}, nil
 }
 
 // replayParallel is the number of handler calls of a replay from the page.
 const replayParallel = 8
 
-func (b *boundLetters) replay(ctx context.Context) (string, error) {
-	store, fn, err := b.store(b.function)
+func (o *Operator) replay(ctx context.Context, b *boundLetters) (string, error) {
+	store, fn, err := o.store(b.function)
 	if err != nil {
 		return "", err
 	}
@@ -152,15 +153,15 @@ func (b *boundLetters) replay(ctx context.Context) (string, error) {
 }
 
 func (o *Operator) planDiscard(ctx context.Context, r page.Request) (page.Plan, error) {
-	b, err := o.bind(ctx, r)
+	b, err := o.bindLetters(ctx, r)
 	if err != nil {
 		return page.Plan{}, err
 	}
 	plan := page.Plan{
 		Effects:  []string{fmt.Sprintf("%s of %s, selected by %s, are deleted. Their changes are lost.", text.Count(len(b.ids), "dead letter"), b.function, r.Select), b.summary()},
-		Warnings: b.notes, Count: len(b.ids), Confirm: strconv.Itoa(len(b.ids)), Moved: b.moved,
+		Warnings: b.notes, Count: len(b.ids), Confirm: strconv.Itoa(len(b.ids)), Moved: func(ctx context.Context) error { return o.moved(ctx, b) },
 		Do: func(ctx context.Context) (string, error) {
-			deleted, err := operate.DeleteDeadLetters(ctx, b.letters(ctx))
+			deleted, err := operate.DeleteDeadLetters(ctx, o.stored(ctx, b))
 			if err != nil {
 				return "", fmt.Errorf("%s deleted: %w", text.Count(deleted, "dead letter"), err)
 			}

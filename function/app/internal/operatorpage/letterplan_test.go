@@ -104,7 +104,7 @@ func TestPlanOfSelectedDeadLetters(t *testing.T) {
 // A plan of all dead letters is bounded, says so, and takes the oldest.
 func TestPlanIsBounded(t *testing.T) {
 	o, _ := operatorOf(t, maxPlanned+5, new([]string))
-	b, err := o.bind(t.Context(), page.Request{Select: page.Selection{Function: "leaderboard"}})
+	b, err := o.bindLetters(t.Context(), page.Request{Select: page.Selection{Function: "leaderboard"}})
 	if err != nil || len(b.ids) != maxPlanned || b.ids[0] != "letter0" || len(b.notes) != 1 || !strings.Contains(b.notes[0], "the oldest 10000") {
 		t.Errorf("%d dead letters, notes %q, %v", len(b.ids), b.notes, err)
 	}

@@ -95,7 +95,9 @@ func (d *Source) look(ctx context.Context) page.State {
 		a, b := &v.Ranges[i], &v.Ranges[j]
 		return cmp.Or(cmp.Compare(a.Function, b.Function), cmp.Compare(len(a.Range), len(b.Range)), cmp.Compare(a.Range, b.Range)) < 0
 	})
-	v.Why = operate.Explain(v.functionViews(), time.Now())
+	for _, c := range operate.Explain(v.functionViews(), time.Now()) {
+		v.Why = append(v.Why, page.Cause{Title: c.Title, Cause: c.Cause, Since: c.Since, Evidence: c.Evidence, Next: c.Next})
+	}
 	return v.State
 }
 

@@ -2,51 +2,13 @@ package page
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"io"
 	"net/http"
 	"strconv"
 	"time"
 
 	"go.uber.org/zap"
-
-	"halley/function/app/internal/operate"
 )
-
-// failure is the answer to a request that is refused or fails.
-type failure struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
-	Next    string `json:"next,omitempty"` // the next step of the viewer
-}
-
-func refuse(w http.ResponseWriter, status int, f failure) { answer(w, status, f) }
-
-func answer(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // the viewer may have gone
-}
-
-// answerTagged answers with an entity tag, and without the value if the viewer has it.
-func answerTagged(w http.ResponseWriter, r *http.Request, v any) {
-	text, err := json.Marshal(v)
-	if err != nil {
-		refuse(w, http.StatusInternalServerError, failure{"encoding", err.Error(), ""})
-		return
-	}
-	sum := sha256.Sum256(text)
-	tag := `"` + hex.EncodeToString(sum[:8]) + `"`
-	w.Header().Set("ETag", tag)
-	if r.Header.Get("If-None-Match") == tag {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(text) // the viewer may have gone
-}
 
 // Limits of lists.
 const (
@@ -83,25 +45,25 @@ func (p *Page) addAPI() {
 
 // status is the answer of GET status, and the event status.
 type status struct {
-	App       string          `json:"app"`
-	Run       string          `json:"run"`
-	Time      time.Time       `json:"time"`
-	CanAct    bool            `json:"canAct"`
-	Polled    bool            `json:"polled"`
-	Failures  bool            `json:"failures"` // the changes are failed calls only
-	Hidden    bool            `json:"hidden"`   // documents are neither shown nor sent
-	Actions   []string        `json:"actions"`
-	Health    health          `json:"health"`
-	Hosts     []Host          `json:"hosts"`
-	Functions []Function      `json:"functions"`
-	Why       []operate.Cause `json:"why"`
-	Poison    []string        `json:"poison"`
+	App       string     `json:"app"`
+	Run       string     `json:"run"`
+	Time      time.Time  `json:"time"`
+	CanAct    bool       `json:"canAct"`
+	Polled    bool       `json:"polled"`
+	Failures  bool       `json:"failures"` // the changes are failed calls only
+	Hidden    bool       `json:"hidden"`   // documents are neither shown nor sent
+	Actions   []string   `json:"actions"`
+	Health    health     `json:"health"`
+	Hosts     []Host     `json:"hosts"`
+	Functions []Function `json:"functions"`
+	Why       []Cause    `json:"why"`
+	Poison    []string   `json:"poison"`
 }
 
 func (p *Page) statusFor(r *http.Request, s State) status {
 	st := status{
 		App: p.options.App, Run: p.run, Time: time.Now().UTC(), CanAct: p.hasToken(r), Polled: p.options.Polled, Failures: p.options.Recorder.FailuresOnly, Hidden: p.options.Hidden, Actions: []string{},
-		Health: healthOf(s, p.letterCount(r.Context())), Hosts: s.Hosts, Functions: s.Functions, Why: append([]operate.Cause{}, s.Why...), Poison: append([]string{}, s.Poison...),
+		Health: healthOf(s, p.letterCount(r.Context())), Hosts: s.Hosts, Functions: s.Functions, Why: append([]Cause{}, s.Why...), Poison: append([]string{}, s.Poison...),
 	}
 	for _, a := range p.options.Actions {
 		st.Actions = append(st.Actions, a.Name)
@@ -119,21 +81,6 @@ func (p *Page) letterCount(ctx context.Context) int {
 
 func (p *Page) getStatus(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, p.statusFor(r, p.state(r.Context())))
-}
-
-// items is the answer of a list.
-type items[T any] struct {
-	Items   []T    `json:"items"`
-	Total   int    `json:"total"`
-	Next    string `json:"next,omitempty"`
-	Problem string `json:"problem,omitempty"`
-
-	// In a list of dead letters, Total and Postponed are the records that the stores have to
-	// search, Searched those that they have read, and Stopped says that they have not yet
-	// found as many as the page holds.
-	Postponed int  `json:"postponed,omitempty"`
-	Searched  int  `json:"searched,omitempty"`
-	Stopped   bool `json:"stopped,omitempty"`
 }
 
 func (p *Page) getRanges(w http.ResponseWriter, r *http.Request) {

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"halley/function/app/internal/operate"
 	"halley/trigger"
 )
 
@@ -34,7 +33,7 @@ func newPage(t *testing.T) *Page {
 				return State{
 					Hosts:     []Host{{Name: "a", State: "running"}, {Name: "b", State: "killed"}},
 					Functions: []Function{{Name: "orders"}},
-					Why:       []operate.Cause{{Title: "orders: no progress in 1 of 2 ranges: 1", Cause: "without an owner <b>", Since: "9:00", Evidence: "range 1", Next: "start a host"}},
+					Why:       []Cause{{Title: "orders: no progress in 1 of 2 ranges: 1", Cause: "without an owner <b>", Since: "9:00", Evidence: "range 1", Next: "start a host"}},
 					Ranges: []Range{
 						{Function: "orders", Range: "0", Owner: "a", Changes: 3, Known: true, Seconds: 4},
 						{Function: "orders", Range: "1", Problem: "without an owner", Changes: 2, Known: true},

@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"halley/function/app/internal/operate"
 )
 
 // The page without a script: the same data and actions, with links and forms. An action
@@ -99,7 +97,7 @@ func (p *Page) showPlain(w http.ResponseWriter, r *http.Request) {
 }
 
 // plainWhy says why ranges make no progress, as the command why does.
-func plainWhy(m *markup, causes []operate.Cause) {
+func plainWhy(m *markup, causes []Cause) {
 	if len(causes) == 0 {
 		return
 	}

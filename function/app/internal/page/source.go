@@ -5,7 +5,6 @@ import (
 	"io"
 	"time"
 
-	"halley/function/app/internal/operate"
 	"halley/trigger"
 	"halley/trigger/cosmos"
 	"halley/trigger/stall"
@@ -62,8 +61,8 @@ type State struct {
 	Hosts     []Host
 	Functions []Function
 	Ranges    []Range
-	Why       []operate.Cause // why ranges make no progress, the most harmful first
-	Poison    []string        // ids of documents on which the handlers of a development run fail
+	Why       []Cause  // why ranges make no progress, the most harmful first
+	Poison    []string // ids of documents on which the handlers of a development run fail
 }
 
 // Host is a host that the page knows.
@@ -73,6 +72,15 @@ type Host struct {
 	Leases int    `json:"leases"`
 
 	Elsewhere bool `json:"elsewhere,omitempty"` // in another process: its leases tell of it
+}
+
+// Cause is one reason why ranges of a function make no progress, in words.
+type Cause struct {
+	Title    string `json:"title"` // the function, and its ranges that share the reason
+	Cause    string `json:"cause"`
+	Since    string `json:"since"`
+	Evidence string `json:"evidence"`
+	Next     string `json:"next"` // step of an operator
 }
 
 // Function is a function of the app.

@@ -65,7 +65,3 @@ func (p Program) Create() error {
 	}
 	return writeNew(dir, files)
 }
-
-func namelessDir(dir string) string {
-	return dir + ": the directory's name becomes the app's: begin it with a letter"
-}
