@@ -423,7 +423,7 @@ func TestShopIsReplacedWhenItsCodeChanges(t *testing.T) {
 	place(2)
 	mailed("hello bob: order 1", "hello bob: order 2")
 	edit(`"%s %s: order %s\n" no`, `"Dear %s %s: order %s\n"`)
-	eventually(t, "the new build runs", func() bool { return strings.Contains(p.output.String(), "running the new build") })
+	eventually(t, "the new build runs", func() bool { return strings.Contains(p.output.String(), "running the new source") })
 	place(3)
 	onPage("3")
 	mailed("Dear hello bob: order 3", "hello bob: order 1", "hello bob: order 2")
