@@ -140,7 +140,7 @@ func (a *Account) accept(ctx context.Context, tcp net.Listener, config *tls.Conf
 	listener := listenForBoth(tcp, config, &unused)
 	defer listener.wait()
 	server := &http.Server{
-		Handler: a, TLSConfig: config, ConnState: unused.follow,
+		Handler: a, TLSConfig: config.Clone(), ConnState: unused.follow,
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		Protocols: new(http.Protocols),
 	}
