@@ -151,6 +151,9 @@ var fixedSettings = map[string]string{
 	"Function.ResetLeases":    "is for a host that is alone",
 	"Options.Owner":           "identifies the process in requests",
 	"Options.Logger":          "is the one of --hosts",
+
+	"Manners.FailoverKeepsVersion": "the simulated account has one region",
+	"Manners.FailoverSkipsLSNs":    "the simulated account has one region",
 }
 
 // drawSettings chooses a value for each setting.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,14 +20,19 @@ import (
 // memoryStore keeps dead letters in memory.
 type memoryStore struct {
 	trigger.DeadLetters
+	mu      sync.Mutex
 	records []trigger.DeadLetter
 }
 
 func (s *memoryStore) Query(_ context.Context, q trigger.DeadLetterQuery) (trigger.DeadLetterPage, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return trigger.SelectDeadLetters(slices.Values(s.records), q)
 }
 
 func (s *memoryStore) Delete(_ context.Context, d trigger.DeadLetter) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.records = slices.DeleteFunc(s.records, func(other trigger.DeadLetter) bool { return other.ID == d.ID })
 	return nil
 }
@@ -45,7 +51,10 @@ func operatorOf(t *testing.T, n int, handled *[]string) (*Operator, *memoryStore
 	}
 	fn := s.Functions[0].TriggerFunction(at.Monitored)
 	fn.HandlerTimeout = time.Minute
+	var mu sync.Mutex // replayed keys are handled side by side
 	fn.Handler = func(_ context.Context, b trigger.Batch) error {
+		mu.Lock()
+		defer mu.Unlock()
 		*handled = append(*handled, b.Changes[0].ID())
 		return nil
 	}
