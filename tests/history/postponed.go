@@ -15,8 +15,7 @@ type postponed struct {
 	due     time.Time
 	since   time.Time // it is in the store
 	inCall  int64     // the call that last delivered it
-	epoch   int64     // of the range's owner that postponed it
-	token   string    // that range
+	by      tenure    // the owner that postponed it
 }
 
 // cameFromStore reports whether a change may have been delivered from the store, whatever
@@ -50,7 +49,7 @@ func (c *checker) postpone(e Event) {
 		l := c.byToken[e.Range]
 		late := l != nil && l.epoch > e.Epoch || change.handled && !change.again && e.Epoch <= change.by.epoch
 		twice := change.twice || change.inStore && change.late
-		change.postponed = postponed{inStore: true, follows: e.Op == BlockedKey, late: late, twice: twice, due: e.Due, since: e.Time, inCall: change.inCall, epoch: e.Epoch, token: e.Range}
+		change.postponed = postponed{inStore: true, follows: e.Op == BlockedKey, late: late, twice: twice, due: e.Due, since: e.Time, inCall: change.inCall, by: tenure{e.Range, e.Epoch}}
 	}
 }
 
@@ -71,7 +70,8 @@ func (c *checker) duePostponed(e Event) {
 		return
 	}
 	p := k.changes[e.Seq-1].postponed
-	isUnaware := p.token == e.Range && e.Epoch < p.epoch // an owner that lost the range before
+	t := c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}]
+	isUnaware := p.by != tenure{e.Range, e.Epoch} && t != nil && t.began.Before(p.since) // it reads what others have postponed when it begins
 	if !p.inStore || p.follows || p.late || isUnaware {
 		return
 	}
@@ -80,7 +80,6 @@ func (c *checker) duePostponed(e Event) {
 		c.violate(PostponedEarly, "%q delivered %s/%d %s before it is due", e.Host, e.Key, e.Seq, p.due.Sub(e.Time))
 		return
 	}
-	t := c.terms[holder{e.Host, tenure{e.Range, e.Epoch}}]
 	if t == nil || c.limits.Drains || c.limits.Poll == 0 {
 		return
 	}

@@ -52,6 +52,15 @@ func TestPostponedChanges(t *testing.T) {
 			e[12].Time = e[12].Time.Add(-time.Second)
 			return e
 		}, ""},
+		"too early by the owner of another lease of the range": {func(e []Event) []Event {
+			for i := range e[8:] { // e[8] postpones under the other lease
+				if e[8+i].Kind == End && e[8+i].Verdict == Postponed {
+					e[8+i].Range = "1"
+				}
+			}
+			e[12].Time = e[12].Time.Add(-time.Second)
+			return e
+		}, ""},
 		"too late": {func(e []Event) []Event {
 			for i := 12; i < len(e); i++ {
 				e[i].Time = e[i].Time.Add(20 * time.Second)
