@@ -49,6 +49,7 @@ type Lag struct {
 	DeadLettered int           `json:"deadLettered"`          // changes that Halley hosts gave up since the lease was created
 	Postponed    int           `json:"postponed,omitempty"`   // keys with a postponed change, as the owner last wrote
 	NextDue      time.Time     `json:"nextDue,omitzero"`      // when the first of these is due
+	Snapshot     *SnapshotLag  `json:"snapshot,omitempty"`    // of a range whose snapshot is read
 	Stalls       []stall.Stall `json:"stalls,omitempty"`      // why the range makes no progress
 	Problem      string        `json:"problem,omitempty"`     // the same in words, and why the lag is unknown
 }
@@ -176,6 +177,7 @@ func (e *lagEstimate) leaseLag(ctx context.Context, l *lease.Lease) Lag {
 	total := Lag{
 		Function: e.functionName, Range: l.Token(), Owner: l.Owner(), Continuation: l.Continuation(), Exact: true, Known: true,
 		Renewed: l.Written().UTC(), Checkpointed: unixTime(status.Checkpoint), DeadLettered: status.DeadLetters,
+		Snapshot: snapshotLag(l, e.leases.Monitored().Retention),
 	}
 	postponed := parsePostponed(l)
 	total.Postponed, total.NextDue = postponed.keys, unixTime(postponed.due)

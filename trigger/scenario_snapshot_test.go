@@ -192,6 +192,7 @@ func TestNextOwnerContinuesSnapshot(t *testing.T) {
 		a := w.host("a", s.handler(), fromSnapshot, func(_ *Function, o *Options) { o.StopGrace = time.Second })
 		must(t, a.Run(ctx))
 		before, _, _ := s.counts()
+		w.checkSnapshotLag()
 		w.removeWritten("doc1") // the snapshot has shown it
 		w.removeWritten("doc99")
 		s.onBatch = nil
@@ -202,7 +203,28 @@ func TestNextOwnerContinuesSnapshot(t *testing.T) {
 		if _, deliveries, _ := s.counts(); before < 20 || deliveries > 90+20 {
 			t.Errorf("%d deliveries of 90 documents, %d of them by the first host", deliveries, before)
 		}
+		if l := w.lagByRange(asFromSnapshot)["0"]; l.Snapshot != nil {
+			t.Errorf("the lag after the snapshot is %+v", *l.Snapshot)
+		}
 	})
+}
+
+func asFromSnapshot(f *Function) { fromSnapshot(f, nil) }
+
+// checkSnapshotLag verifies that the lag of the only range tells how far its snapshot is read.
+func (w *world) checkSnapshotLag() {
+	w.t.Helper()
+	l := w.lagByRange(asFromSnapshot)["0"]
+	if l.Snapshot == nil {
+		w.t.Fatalf("the lag tells of no snapshot: %+v", l)
+	}
+	g := *l.Snapshot
+	if g.Position < 20 || g.Position >= g.Until || fmt.Sprintf(`"%d"`, g.Position) != l.Continuation {
+		w.t.Errorf("the snapshot is read up to LSN %d of %d, with the checkpoint %s", g.Position, g.Until, l.Continuation)
+	}
+	if g.Begun.IsZero() || g.Expires.Sub(g.Begun) != time.Hour {
+		w.t.Errorf("the snapshot has begun at %s and expires at %s, with a retention of an hour", g.Begun, g.Expires)
+	}
 }
 
 func TestDrainReadsSnapshotAndThenVersions(t *testing.T) {

@@ -54,14 +54,45 @@ func readsSnapshot(l *lease.Lease, start Start) bool {
 	return l.Property(lease.SnapshotProperty) != "" || start.Kind == feed.StartSnapshot && l.Continuation() == ""
 }
 
-// snapshot returns the state of the range's snapshot. It is nil if there is none, or if this
+// parseSnapshot parses [lease.SnapshotProperty]. It returns nil if there is none, or if this
 // version of Halley cannot read its form.
-func (w *rangeWorker) snapshot() *snapshotState {
+func parseSnapshot(property string) *snapshotState {
 	var s snapshotState
-	if !w.readsSnapshot || json.Unmarshal([]byte(w.snapshotProperty()), &s) != nil || s.Version != snapshotForm {
+	if json.Unmarshal([]byte(property), &s) != nil || s.Version != snapshotForm {
 		return nil
 	}
 	return &s
+}
+
+// SnapshotLag is how far the snapshot of a range is read.
+type SnapshotLag struct {
+	Position int64     `json:"position"`         // LSN up to which changes are checkpointed
+	Until    int64     `json:"until"`            // LSN at which it ends
+	Begun    time.Time `json:"begun"`            // on the service's clock
+	Expires  time.Time `json:"expires,omitzero"` // if it is not read by then, it begins again; zero if the retention is unknown
+}
+
+// snapshotLag returns nil if the lease is not within a snapshot.
+func snapshotLag(l *lease.Lease, retention time.Duration) *SnapshotLag {
+	s := parseSnapshot(l.Property(lease.SnapshotProperty))
+	if s == nil {
+		return nil
+	}
+	g := &SnapshotLag{Begun: time.Unix(s.Since, 0).UTC()}
+	g.Position, _ = cosmos.ContinuationLSN(l.Continuation())
+	g.Until, _ = cosmos.ContinuationLSN(s.Until)
+	if retention > 0 {
+		g.Expires = g.Begun.Add(retention)
+	}
+	return g
+}
+
+// snapshot returns the state of the range's snapshot, nil if none is read.
+func (w *rangeWorker) snapshot() *snapshotState {
+	if !w.readsSnapshot {
+		return nil
+	}
+	return parseSnapshot(w.snapshotProperty())
 }
 
 // snapshotProperty returns [lease.SnapshotProperty] as the next write of the lease stores it.

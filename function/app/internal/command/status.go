@@ -97,8 +97,16 @@ func (o statusOptions) print(out io.Writer, r operate.LagReport) error {
 	return printReport(out, r)
 }
 
-// postponedText tells of the postponed changes of a range, which are no problem.
-func postponedText(l trigger.Lag, now time.Time) string {
+// waitText tells what a range without a problem waits for: the rest of its snapshot, or
+// postponed changes.
+func waitText(l trigger.Lag, now time.Time) string {
+	if g := l.Snapshot; g != nil {
+		read := fmt.Sprintf("snapshot read up to LSN %d of %d in %s", g.Position, g.Until, now.Sub(g.Begun).Round(time.Second))
+		if g.Expires.IsZero() {
+			return read
+		}
+		return fmt.Sprintf("%s; it begins again unless it is read within %s", read, max(g.Expires.Sub(now), 0).Round(time.Second))
+	}
 	if l.Postponed == 0 {
 		return ""
 	}
@@ -113,7 +121,7 @@ func printReport(out io.Writer, r operate.LagReport) error {
 		for _, l := range f.Leases {
 			row := operate.LagTotal{Changes: l.Changes, Exact: l.Exact, Known: l.Known, Seconds: l.Seconds}
 			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", f.Name, text.Cell(l.Range), operate.OwnerName(l.Owner), row.Behind(), row.Age(),
-				operate.Ago(l.Renewed, r.Time), operate.Ago(l.Checkpointed, r.Time), l.DeadLettered, text.Cell(l.Continuation), text.Line(cmp.Or(l.Problem, postponedText(l, r.Time))))
+				operate.Ago(l.Renewed, r.Time), operate.Ago(l.Checkpointed, r.Time), l.DeadLettered, text.Cell(l.Continuation), text.Line(cmp.Or(l.Problem, waitText(l, r.Time))))
 		}
 		fmt.Fprintf(t, "%s\ttotal\t\t%s\t%s\t\t\t\t\t%s\n", f.Name, f.Total(), f.Age(), text.Line(f.Problem))
 	}

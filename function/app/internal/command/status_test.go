@@ -11,6 +11,7 @@ import (
 	"halley/function/app/internal/apptest"
 	"halley/function/app/internal/hosttest"
 	"halley/function/app/internal/operate"
+	"halley/trigger"
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
 )
@@ -160,5 +161,17 @@ func TestStatusWatches(t *testing.T) {
 	}
 	if lines := strings.Count(out.String(), "\n"); lines != 3 {
 		t.Errorf("%d looks, want 3:\n%s", lines, out.String())
+	}
+}
+
+func TestStatusTellsOfSnapshot(t *testing.T) {
+	begun := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	lag := trigger.Lag{Snapshot: &trigger.SnapshotLag{Position: 120, Until: 500, Begun: begun}}
+	if got, want := waitText(lag, begun.Add(time.Minute)), "snapshot read up to LSN 120 of 500 in 1m0s"; got != want {
+		t.Errorf("without a known retention: %q, want %q", got, want)
+	}
+	lag.Snapshot.Expires = begun.Add(time.Hour)
+	if got, want := waitText(lag, begun.Add(time.Minute)), "snapshot read up to LSN 120 of 500 in 1m0s; it begins again unless it is read within 59m0s"; got != want {
+		t.Errorf("with a retention of an hour: %q, want %q", got, want)
 	}
 }
