@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,11 +16,14 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/jackc/pgx/v5"
 
 	"halley/function/app"
 	"halley/handlers"
 	"halley/handlers/archive"
 	"halley/handlers/handlerstest"
+	"halley/handlers/postgres/postgrestest"
+	"halley/handlers/postgres/view"
 	"halley/handlers/redis/cache"
 	"halley/handlers/webhook"
 	"halley/handlers/webhook/receiver"
@@ -83,6 +87,72 @@ func TestAgedDocumentIsInArchive(t *testing.T) {
 	}
 	if slices.Sort(archived); !slices.Equal(archived, []string{"cold", "hot"}) {
 		t.Errorf("archived %q, want both", archived)
+	}
+}
+
+// A table in PostgreSQL has every document of a container: those from before the function
+// began by a snapshot, and then every version and delete.
+func TestContainerIsInPostgres(t *testing.T) {
+	url, pool := postgrestest.Schema(t)
+	cleanEnv(t)
+	t.Setenv("HALLEY_VIEW_POSTGRES_URL", url)
+	t.Setenv("HALLEY_VIEW_TABLE", "orders")
+	t.Setenv("HALLEY_VIEW_COLUMNS", "total=/total bigint")
+	t.Setenv("HALLEY_VIEW_CREATE_TABLES", "true")
+	w := triggertest.NewWorld(t, &triggertest.Options{Function: trigger.Function{
+		FeedSource:  trigger.FeedSource{ChangeFeedMode: cosmos.ModeAllVersions, StartFrom: trigger.FromSnapshot()},
+		BatchPolicy: trigger.BatchPolicy{MaxItemsPerInvocation: 10},
+	}})
+	want := map[string]int{}
+	put := func(first, n, total int) {
+		for i := first; i < first+n; i++ {
+			id := fmt.Sprint("order", i)
+			w.Put(map[string]any{"id": id, "total": total})
+			want[id] = total
+		}
+	}
+	remove := func(ids ...string) {
+		for _, id := range ids {
+			w.Delete(id, id)
+			delete(want, id)
+		}
+	}
+	put(0, 200, 1)
+	remove("order3", "order150")
+	table := handlerstest.Under(t, handlers.New("view", "", view.Open), handlerstest.Env(w))
+	calls := 0
+	var killed *triggertest.Host
+	handler := func(ctx context.Context, b trigger.Batch) error {
+		switch calls++; calls {
+		case 3: // of the snapshot
+			remove("order0", "order199")
+			put(190, 9, 2)
+		case 6:
+			killed.Kill()
+		}
+		return table(ctx, b)
+	}
+	killed = w.Host(handler)
+	killed.Drain()
+	w.ExpireLeases()
+	host := w.Host(handler)
+	host.Drain()
+	put(0, 20, 3)
+	remove("order20")
+	host.Drain()
+
+	found := map[string]int{}
+	rows, err := pool.Query(t.Context(), "SELECT id, total FROM orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var id string
+	var total int
+	if _, err := pgx.ForEachRow(rows, []any{&id, &total}, func() error { found[id] = total; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if calls < 20 || !maps.Equal(found, want) {
+		t.Errorf("after %d calls the table has %d rows, the container %d documents", calls, len(found), len(want))
 	}
 }
 
@@ -221,13 +291,13 @@ func TestFilteredFunction(t *testing.T) {
 	}
 }
 
-// The page has a row for each of the sixteen use cases, and the tests that it names exist.
+// The page has a row for each of the seventeen use cases, and the tests that it names exist.
 func TestUseCasesPage(t *testing.T) {
 	text, err := os.ReadFile("../../docs/use-cases.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(regexp.MustCompile(`(?m)^\| \d+ \|`).FindAll(text, -1)); n != 16 {
+	if n := len(regexp.MustCompile(`(?m)^\| \d+ \|`).FindAll(text, -1)); n != 17 {
 		t.Errorf("%d use cases", n)
 	}
 	tests := regexp.MustCompile(`go test (\./\S+) -run (\w+)`).FindAllStringSubmatch(string(text), -1)
