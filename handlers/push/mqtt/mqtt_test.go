@@ -50,10 +50,12 @@ func startBroker(t testing.TB, address string) (server *mqtt.Server, at handlers
 	if err := server.AddListener(listener); err != nil {
 		t.Fatal(err)
 	}
+	server.Listeners.ClientsWg.Add(1) // Close waits for it while connections still add to it, and Add from 0 would be a race
 	if err := server.Serve(); err != nil {
 		t.Fatal(err)
 	}
 	stop = sync.OnceFunc(func() {
+		server.Listeners.ClientsWg.Done()
 		if err := server.Close(); err != nil {
 			t.Error(err)
 		}

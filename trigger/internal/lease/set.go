@@ -243,18 +243,27 @@ func (s *Set) requestDuplicate(ctx context.Context, l *Lease) {
 // Plan returns this host's next steps for the leases that it may acquire. working
 // reports whether the host works on the range of a token: such a lease is its
 // own, even if the list is older than the acquisition or a renewal is late. Paused
-// leases belong to no share.
+// leases belong to no share. Leases of another process with this owner's name are in its
+// share, and do not count against the most that this process takes.
 func (s *Set) Plan(leases []*Lease, working func(token string) bool) []Step {
 	now := s.Now()
+	limits := s.cfg.Limits
 	views := make([]View, 0, len(leases))
 	for _, l := range leases {
 		if working(l.token) {
 			views = append(views, View{Token: l.token, Owner: s.cfg.Owner})
-		} else if _, paused := l.Paused(); !paused {
-			views = append(views, viewOf(l, now, s.cfg.Expiration, s.cfg.AcquireInterval))
+			continue
 		}
+		if _, paused := l.Paused(); paused {
+			continue
+		}
+		v := viewOf(l, now, s.cfg.Expiration, s.cfg.AcquireInterval)
+		if limits.Max > 0 && v.Owner == s.cfg.Owner && !v.Free {
+			limits.Max++
+		}
+		views = append(views, v)
 	}
-	return Plan(views, s.cfg.Function, s.cfg.Owner, s.cfg.Limits)
+	return Plan(views, s.cfg.Function, s.cfg.Owner, limits)
 }
 
 // RequestHandover asks the owner of a lease to release it to this host, and returns

@@ -259,6 +259,28 @@ func TestPlanCountsWorkingRangesAsOwn(t *testing.T) {
 	})
 }
 
+// Another process with the name of this owner has leases of its own: they do not count
+// against the most that this process takes.
+func TestNamesakesDoNotCountAgainstMost(t *testing.T) {
+	withTestbed(t, 3, func(t *testing.T, b *testbed) {
+		namesake, s := b.prepared("a"), b.prepared("a")
+		s.cfg.Limits.Max = 2
+		b.acquire(namesake, "0")
+		b.acquire(namesake, "1")
+		plan := func(working ...string) []Step {
+			listed, err := s.Candidates(t.Context())
+			must(t, err)
+			return s.Plan(listed, func(token string) bool { return slices.Contains(working, token) })
+		}
+		if steps := plan(); len(steps) != 1 || steps[0] != (Step{Token: "2"}) {
+			t.Errorf("steps %v, want the free lease", steps)
+		}
+		if steps := plan("0", "1"); len(steps) != 0 {
+			t.Errorf("steps %v of a process that has the most leases", steps)
+		}
+	})
+}
+
 // Only a live Halley owner understands a request; others are left alone.
 func TestDuplicateIsRequestedFromLiveHalleyOwner(t *testing.T) {
 	now := time.Now()
