@@ -113,6 +113,9 @@ func (c *checker) givenUpAlone(ref Ref, e Event) {
 	if !found || !c.limits.Halves || e.Op == BlockedKey {
 		return
 	}
+	if last := c.key(ref.Key).changes[ref.Seq-1].inCall; last != b.call { // a call that has not returned
+		b = wholeBatch{len(c.calls[last]), last}
+	}
 	c.report.count(GivenUpAlone, 1, 0)
 	if b.changes > 1 {
 		c.violate(GivenUpAlone, "%s/%d was dead-lettered with the %d changes of call %d, whose handler named none", ref.Key, ref.Seq, b.changes, b.call)

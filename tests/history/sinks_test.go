@@ -74,6 +74,11 @@ func TestSinksAreJudged(t *testing.T) {
 			s.deliver("a", 2, Event{Verdict: Handled}, 2, 3)
 			return s.add(Event{Kind: End, Verdict: DeadLettered, Range: "0", Epoch: 2, Failed: []Ref{{"k1", 1}}})
 		}, Limits{Halves: true}, ""},
+		{"a batch is halved, and a change that is given up has hung alone", func() *story {
+			s := bufferedHistory().deliver("a", 2, Event{Verdict: Failed, Op: GaveUpAll}, 1, 2, 3).deliver("a", 2, Event{Verdict: Handled}, 2, 3)
+			s.add(Event{Kind: Delivery, Key: "k1", Seq: 1, ID: "d1", LSN: 1, Host: "a", Range: "0", Epoch: 2, Call: s.calls + 1})
+			return s.add(Event{Kind: End, Verdict: DeadLettered, Range: "0", Epoch: 2, Failed: []Ref{{"k1", 1}}})
+		}, Limits{Halves: true}, ""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
