@@ -204,6 +204,12 @@ var bootstraps = []mutant{
 	{"audit-before-owners", "the owner of a deleted lease restores it before an audit fills the gap", []edit{
 		{"trigger/internal/lease/set.go", "return s.auditAfter(ctx, s.cfg.AcquireInterval+2*secondAuditDelay)", "return s.auditAfter(ctx, secondAuditDelay)"},
 	}},
+	{"namesakes-count-against-most", "processes with one owner's name take the most leases each", []edit{
+		{"trigger/internal/lease/set.go", "\t\t\tlimits.Max++\n", ""},
+	}},
+	{"requested-lease-of-a-namesake-not-counted", "a process takes the most leases that it may have, and no more", []edit{
+		{"trigger/internal/lease/set.go", " && v.RequestedBy == \"\" {", " {"},
+	}},
 	{"unreadable-lease-is-a-gap", "an invalid lease document is ignored, but its keys are not a gap", []edit{
 		{"trigger/internal/lease/audit.go", "for _, i := range invalid {", "for _, i := range invalid[:0] {"},
 	}},

@@ -12,7 +12,7 @@ var operators = []mutant{
 		{"trigger/internal/lease/write.go", "if p, paused := w.lease.Paused(); paused {", "if p, paused := w.lease.Paused(); paused && false {"},
 	}},
 	{"paused-lease-acquired", "no host acquires a paused lease", []edit{
-		{"trigger/internal/lease/set.go", "} else if _, paused := l.Paused(); !paused {", "} else {"},
+		{"trigger/internal/lease/set.go", "if _, paused := l.Paused(); paused {", "if _, paused := l.Paused(); paused && false {"},
 	}},
 	{"paused-lease-drained", "no drain acquires a paused lease", []edit{
 		{"trigger/drain.go", "if paused || !l.Free(", "if paused && false || !l.Free("},

@@ -244,7 +244,8 @@ func (s *Set) requestDuplicate(ctx context.Context, l *Lease) {
 // reports whether the host works on the range of a token: such a lease is its
 // own, even if the list is older than the acquisition or a renewal is late. Paused
 // leases belong to no share. Leases of another process with this owner's name are in its
-// share, and do not count against the most that this process takes.
+// share, and do not count against the most that this process takes; one that another host
+// has requested counts as that host's.
 func (s *Set) Plan(leases []*Lease, working func(token string) bool) []Step {
 	now := s.Now()
 	limits := s.cfg.Limits
@@ -258,7 +259,7 @@ func (s *Set) Plan(leases []*Lease, working func(token string) bool) []Step {
 			continue
 		}
 		v := viewOf(l, now, s.cfg.Expiration, s.cfg.AcquireInterval)
-		if limits.Max > 0 && v.Owner == s.cfg.Owner && !v.Free {
+		if limits.Max > 0 && v.Owner == s.cfg.Owner && !v.Free && v.RequestedBy == "" {
 			limits.Max++
 		}
 		views = append(views, v)

@@ -278,6 +278,14 @@ func TestNamesakesDoNotCountAgainstMost(t *testing.T) {
 		if steps := plan("0", "1"); len(steps) != 0 {
 			t.Errorf("steps %v of a process that has the most leases", steps)
 		}
+
+		time.Sleep(s.cfg.AcquireInterval + 2*time.Second) // any host may take the free lease now
+		s.cfg.Limits.Max = 1
+		_, err := b.prepared("b").RequestHandover(t.Context(), b.leases(s)["0"])
+		must(t, err)
+		if steps := plan("1"); len(steps) != 0 {
+			t.Errorf("steps %v: the lease that b has requested is b's", steps)
+		}
 	})
 }
 
