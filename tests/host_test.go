@@ -242,7 +242,7 @@ func TestTickEndsBeforeFunctionTimeout(t *testing.T) {
 	h := hostApp(t, unpacked(t), settings, functionshost.Options{})
 	result := ended(t, h.FireTimer("function", functionshost.Timer{}))
 	if result.Err != nil || result.Elapsed < time.Second {
-		t.Errorf("the tick ended after %v with %v, in the middle of its changes", result.Elapsed, result.Err)
+		t.Errorf("the tick ended after %v with %v; it has work for longer than its functionTimeout and ends before that without an error", result.Elapsed, result.Err)
 	}
 	t.Logf("answered after %v: %s", result.Elapsed, strings.Join(result.Logs, "; "))
 	if h.Starts() != 1 {

@@ -79,6 +79,13 @@ func TestSinksAreJudged(t *testing.T) {
 			s.add(Event{Kind: Delivery, Key: "k1", Seq: 1, ID: "d1", LSN: 1, Host: "a", Range: "0", Epoch: 2, Call: s.calls + 1})
 			return s.add(Event{Kind: End, Verdict: DeadLettered, Range: "0", Epoch: 2, Failed: []Ref{{"k1", 1}}})
 		}, Limits{Halves: true}, ""},
+		{"a batch is given up, and a change of it that is given up has hung with another", func() *story {
+			s := bufferedHistory().deliver("a", 2, Event{Verdict: Failed, Op: GaveUpAll}, 1, 2, 3)
+			for seq := range 2 {
+				s.add(Event{Kind: Delivery, Key: fmt.Sprint("k", seq+1), Seq: 1, ID: fmt.Sprint("d", seq+1), LSN: int64(seq + 1), Host: "a", Range: "0", Epoch: 2, Call: s.calls + 1})
+			}
+			return s.add(Event{Kind: End, Verdict: DeadLettered, Range: "0", Epoch: 2, Failed: []Ref{{"k1", 1}}})
+		}, Limits{Halves: true}, GivenUpAlone},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
