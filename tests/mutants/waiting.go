@@ -18,6 +18,9 @@ var waitingKeys = []mutant{
 	{"batch-waits-while-reading-is-stopped", "a batch does not wait while a limit has stopped reading", []edit{
 		{"trigger/internal/delivery/batching.go", "q.isStalled, q.config.Lanes == 1 && !q.mayRead():", "q.isStalled:"},
 	}},
+	{"rest-of-a-batch-waits-again", "what comes after released changes waits for one window at most", []edit{
+		{"trigger/internal/delivery/batching.go", "q.items = q.items[n:]; !q.hasWaited {", "q.items = q.items[n:]; true {"},
+	}},
 	{"lanes-wait-while-reading-is-stopped", "the batches of all lanes do not wait while a limit has stopped reading", []edit{
 		{"trigger/internal/delivery/batching.go", "q.isStalled, ", ""},
 	}},

@@ -13,6 +13,7 @@ type freshQueue struct {
 	items         []*Item
 	oldestArrival time.Time // of the changes
 	lastArrival   time.Time // of any changes of the lane
+	hasWaited     bool      // changes were put back since the queue was last empty
 	isClosed      bool      // no more changes come in
 	isStalled     bool      // the dispatcher has said so since the last ones came in, see dispatch.go
 }
@@ -21,7 +22,7 @@ type freshQueue struct {
 func (q *freshQueue) arrived(now time.Time) {
 	q.lastArrival = now
 	if len(q.items) == 0 {
-		q.oldestArrival = now
+		q.oldestArrival, q.hasWaited = now, false
 	}
 }
 
@@ -39,7 +40,7 @@ func (q *freshQueue) putBack(queued []*Item) {
 	if len(queued) == 0 {
 		return
 	}
-	q.oldestArrival = time.Now().Add(-q.config.BatchWindow) // they have waited long enough
+	q.oldestArrival, q.hasWaited = time.Now().Add(-q.config.BatchWindow), true // they have waited long enough
 	slices.SortFunc(queued, func(a, b *Item) int { return cmp.Compare(a.Seq, b.Seq) })
 	q.items = mergeItems(queued, q.items, func(c *Item) int64 { return c.Seq })
 }
@@ -85,11 +86,13 @@ func (q *freshQueue) batchSize() int {
 }
 
 // cut takes the next batch. Changes are received until a batch is full, so the others came
-// last.
+// last, unless some were put back: then the others may have waited as long, and wait no more.
 func (q *freshQueue) cut() []*Item {
 	n := q.batchSize()
 	batch := q.items[:n:n]
-	q.items, q.oldestArrival = q.items[n:], q.lastArrival
+	if q.items = q.items[n:]; !q.hasWaited {
+		q.oldestArrival = q.lastArrival
+	}
 	return batch
 }
 

@@ -3,6 +3,8 @@ package delivery
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/feed"
@@ -27,6 +29,34 @@ func TestReleasedChangesTakeTheirPlaces(t *testing.T) {
 	if got := fmt.Sprint(order); got != "[1 2 3 4 6 7]" {
 		t.Errorf("changes %s", got)
 	}
+}
+
+// A batch with changes that waited for their key leaves others of the feed. They came in
+// before the last change did, so they wait for no window of their own.
+func TestRestOfReleasedChangesIsReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var config Config
+		config.BatchWindow, config.MaxItemsPerInvocation, config.BatchBytes, config.Lanes = 30*time.Second, 3, 1<<20, 8
+		q := freshQueue{laneShared: &laneShared{config: config}}
+		q.arrived(time.Now())
+		q.add(numbered(3))
+		time.Sleep(time.Second)
+		q.arrived(time.Now())
+		q.add(numbered(4))
+		q.putBack(numbered(1, 2))
+		if batch := q.cut(); len(batch) != 3 {
+			t.Fatalf("batch of %d changes", len(batch))
+		}
+		if now := time.Now(); q.readyAt(now).After(now) {
+			t.Errorf("the rest waits %v", q.readyAt(now).Sub(now))
+		}
+		q.cut()
+		q.arrived(time.Now())
+		q.add(numbered(5))
+		if now := time.Now(); q.readyAt(now).Sub(now) != config.BatchWindow {
+			t.Errorf("a later change waits %v", q.readyAt(now).Sub(now))
+		}
+	})
 }
 
 // A call with postponed changes ends before the first one that the feed has not passed.
