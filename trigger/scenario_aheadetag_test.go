@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -144,6 +145,38 @@ func TestPositionPassesChangesBeforeWaitingOne(t *testing.T) {
 		w.write("k", "poison")
 		for range 6 {
 			stop := w.startHost(w.host("a", failOnPoison(w.recorder("a")), unending, withoutLogger))
+			time.Sleep(time.Minute)
+			stop()
+		}
+		for i := range 6 {
+			if n := len(w.deliveries(fmt.Sprint("doc", i))); n == 0 || n > 3 {
+				t.Errorf("6 owners have handled doc%d %d times, want at most 3", i, n)
+			}
+		}
+	})
+}
+
+// On a merged range a call hangs until its owner ends, and later changes of its page fail and
+// wait. The next owner begins with a small page, and the position passes the changes before the
+// call.
+func TestPositionPassesChangesBeforeHangingCall(t *testing.T) {
+	inWorld(t, 2, func(t *testing.T, w *world) {
+		mergeRanges(t, w)
+		w.writeMany("doc", 6)
+		w.write("hangs", "hangs")
+		for i := range 6 {
+			w.write(fmt.Sprint("k", i), fmt.Sprint("poison", i))
+		}
+		handler := func(ctx context.Context, b Batch) error {
+			if slices.ContainsFunc(b.Changes, func(c Change) bool { return c.ID() == "hangs" }) {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return failOnPoison(w.recorder("a"))(ctx, b)
+		}
+		ofOneChange := func(f *Function, _ *Options) { f.Lanes, f.MaxItemsPerInvocation = 16, 1 }
+		for range 6 {
+			stop := w.startHost(w.host("a", handler, unending, withoutLogger, ofOneChange))
 			time.Sleep(time.Minute)
 			stop()
 		}

@@ -24,6 +24,9 @@ var pagePositions = []mutant{
 	{"waiting-change-keeps-page-size", "a change that waits on a merged range does not keep the position before finished changes of its page, whoever owns it", []edit{
 		{"trigger/internal/delivery/pagesize.go", "\tcase p.keepsFinished():\n", "\tcase false:\n"},
 	}},
+	{"later-waiting-change-keeps-page-size", "on a merged range a change that waits behind the finished ones of a page does not keep the position before them", []edit{
+		{"trigger/internal/delivery/pagesize.go", "len(p.openPages) == 0 || p.isHeld()", "len(p.openPages) == 0 || len(p.aside) > 0"},
+	}},
 	{"page-size-not-read", "the first page of a drain has the size that the lease asks for", []edit{
 		{"trigger/drain.go", "r.sourceOf(l).WithPages(savedPageItems(l))", "r.sourceOf(l)"},
 	}},

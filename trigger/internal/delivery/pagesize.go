@@ -28,7 +28,7 @@ func (p *progress) firstPageItems() int {
 		return 1
 	case p.pages.fit:
 		return 0
-	case p.pages.moved || len(p.openPages) == 0 || len(p.aside) > 0:
+	case p.pages.moved || len(p.openPages) == 0 || p.isHeld():
 		return p.pages.inherited
 	}
 	if o := p.openPages[0]; o.passed > 0 && !o.areNamed {
@@ -41,11 +41,13 @@ func (p *progress) firstPageItems() int {
 // finished changes of its page: a shorter page, which ends before it, would pass them. The lock
 // is held.
 func (p *progress) keepsFinished() bool {
-	if p.pages.moved || len(p.aside) == 0 || p.keepsMarks() {
-		return false
-	}
-	first := p.aside[0].seq
-	return first <= p.passedSeq && first > p.acknowledged.seq+1
+	return !p.pages.moved && !p.keepsMarks() && p.isHeld() && p.aside[0].seq > p.acknowledged.seq+1
+}
+
+// isHeld reports whether a change that is set aside stands behind A and before finished changes.
+// The lock is held.
+func (p *progress) isHeld() bool {
+	return len(p.aside) > 0 && p.aside[0].seq <= p.passedSeq
 }
 
 // concludePages decides at the end of the work on the range. readAll says that everything in

@@ -248,7 +248,7 @@ func (p *progress) newest() int64 {
 func (p *progress) oldestUnfinished() (lsn, timestamp int64, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.aside) > 0 && p.aside[0].seq <= p.passedSeq {
+	if p.isHeld() {
 		return p.aside[0].lsn, p.aside[0].timestamp, true
 	}
 	if len(p.openPages) == 0 || p.openPages[0].unfinished == 0 {
