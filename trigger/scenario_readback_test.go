@@ -123,6 +123,55 @@ func TestLettersOfOneChangeThatStandApartAreOne(t *testing.T) {
 	}
 }
 
+// Host A puts the last changes of a key after it has lost the lease, and so before the earlier
+// one that host B puts. Host C delivers the changes in the order of the feed, also one that
+// neither has put, which its feed shows again.
+func TestLettersOfLostLeaseStandBehindEarlierChanges(t *testing.T) {
+	for name, test := range map[string]struct {
+		lost   string // the document that neither has put
+		change func(*Function, *Options)
+		want   string
+	}{
+		"all letters":                       {"", func(*Function, *Options) {}, "k1 k2 k3"},
+		"the feed shows them again":         {"", manualCheckpoints, "k0 k1 k2 k3"},
+		"the feed shows one between others": {"k2", manualCheckpoints, "k0 k1 k2 k3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 1, func(t *testing.T, w *world) {
+				store := &memoryStore{}
+				single := withStore(store, func(f *Function) { f.MaxItemsPerInvocation = 1 })
+				for i := range 4 {
+					w.write("k", fmt.Sprint("k", i))
+				}
+				p := newPatience(w, "b", postponeOnce("k1", time.Minute))
+				stop := w.startHost(w.host("b", p.handle, single, test.change))
+				time.Sleep(10 * time.Second)
+				stop()
+				letters := store.all()
+				if len(letters) != 3 {
+					t.Fatalf("in the store: %v", store.documentIDs())
+				}
+				for i, late := range letters[1:] {
+					must(t, store.Delete(t.Context(), late))
+					if late.Order = letters[0].Order - 2 + int64(i); late.DocumentID != test.lost {
+						must(t, store.Put(t.Context(), late))
+					}
+				}
+				p = newPatience(w, "c", func(string, int) time.Duration { return 0 })
+				stop = w.startHost(w.host("c", p.handle, single))
+				time.Sleep(2 * time.Minute)
+				stop()
+				if got := p.order(); got != test.want {
+					t.Errorf("delivered %s, want %s", got, test.want)
+				}
+				if remaining := store.documentIDs(); len(remaining) != 0 {
+					t.Errorf("still in the store: %v", remaining)
+				}
+			})
+		})
+	}
+}
+
 // Attempts and age of a postponed change count over owners: each drain is another one.
 func TestPostponedChangeIsGivenUpOverOwners(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -41,16 +41,22 @@ var stores = []mutant{
 		{"trigger/deadletterlists.go", "func() { cancel(errSilentStore) }", "func() { _ = errSilentStore }"},
 	}},
 	{"older-letter-kept", "of two letters of one postponed change the newer one holds", []edit{
-		{"trigger/internal/delivery/postponed.go", "stored.Postponed > items[place].stored.Postponed", "stored.Postponed < items[place].stored.Postponed"},
+		{"trigger/internal/delivery/postponed.go", "stored.Postponed > former.stored.Postponed", "stored.Postponed < former.stored.Postponed"},
 	}},
 	{"older-letter-not-deleted", "an outdated letter of a postponed change leaves the store", []edit{
 		{"trigger/internal/delivery/postponed.go", "outdated = append(outdated, c)", "_ = append(outdated, c)"},
 	}},
 	{"letters-of-one-change-apart", "two letters of a change that stand apart are one change", []edit{
-		{"trigger/internal/delivery/postponed.go", "isDuplicate := places[version]; isDuplicate {", "isDuplicate := places[version]; isDuplicate && place == len(items)-1 {"},
+		{"trigger/internal/delivery/postponed.go", "isDuplicate := read[version]; isDuplicate {", "isDuplicate := read[version]; isDuplicate && former == items[len(items)-1] {"},
 	}},
 	{"letters-in-order-of-their-owners", "letters of several owners are delivered in the order of the feed", []edit{
-		{"trigger/internal/delivery/postponed.go", "return compareStored(a.stored, b.stored) })", "return 0 * compareStored(a.stored, b.stored) })"},
+		{"trigger/internal/delivery/postponed.go", "compareStored(&stored, items[place-1].stored) < 0", "false"},
+	}},
+	{"late-letter-bounds-its-key", "a change that the feed shows again has its place among letters that stand in another order", []edit{
+		{"trigger/internal/delivery/postponed.go", "place, s.letters.isMixed = place-1, true", "s.letters.isMixed = true\n\t\tbreak"},
+	}},
+	{"late-letter-first", "a letter of an owner that had lost its lease is not delivered before earlier changes of its key", []edit{
+		{"trigger/internal/delivery/postponed.go", "return s.letters.isMixed || !s.letters.hasMore", "return !s.letters.hasMore"},
 	}},
 	{"postponed-attempts-forgotten", "attempts of a postponed change count for the next owner", []edit{
 		{"trigger/postponing.go", "Attempts: d.Attempts, ", ""},

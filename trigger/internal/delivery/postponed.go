@@ -100,7 +100,11 @@ func (k *laneKeys) inherit(order uint64, c StoredChange) {
 		s.letters.due = k.localTime(c.Due)
 	}
 	s.letters.count, s.letters.hasMore, s.letters.lastOrder = s.letters.count+1, true, max(s.letters.lastOrder, c.Order)
-	s.letters.listed = append(s.letters.listed, c)
+	place := len(s.letters.listed)
+	for place > 0 && compareStored(&c, &s.letters.listed[place-1]) < 0 {
+		place, s.letters.isMixed = place-1, true
+	}
+	s.letters.listed = slices.Insert(s.letters.listed, place, c)
 }
 
 // postponedOf returns those of some keys that have postponed changes.
@@ -306,10 +310,10 @@ func (k *laneKeys) joinsFirst(c, first *Item) bool {
 // change the one that was postponed more often holds; the other is outdated and is deleted
 // now. There are two if an owner ends between a put and the delete that follows, or if the put
 // of an earlier owner lands late: then they may stand apart, in the places that two owners
-// gave them.
+// gave them. If the places of a key are mixed, all of its letters are read to find the first.
 func (k *laneKeys) readKey(ctx context.Context, s *laneKey) (items []*Item, err error) {
 	var outdated []*Item
-	places := map[string]int{}           // in items, by version
+	read := map[string]*Item{}           // by version
 	uncovered := k.uncovered.letterIDs() // before the store answers: another lane may delete some meanwhile
 	bytes := 0
 	s.letters.hasMore = false
@@ -319,20 +323,23 @@ func (k *laneKeys) readKey(ctx context.Context, s *laneKey) (items []*Item, err 
 			return true
 		}
 		version := fmt.Sprint(k.nameOf(c), "@", c.Timestamp) // LSNs may restart after a merge
-		if place, isDuplicate := places[version]; isDuplicate {
-			if stored.Postponed > items[place].stored.Postponed {
-				c, items[place] = items[place], c
+		if former, isDuplicate := read[version]; isDuplicate {
+			if stored.Postponed > former.stored.Postponed {
+				*c, *former = *former, *c
 			}
 			outdated = append(outdated, c)
 			return true
 		}
-		if bytes += c.Size(); len(items) > 0 && (len(items) == k.config.MaxItemsPerInvocation || bytes > k.config.BatchBytes) {
-			s.letters.hasMore = true
-			return false
+		place := len(items)
+		for place > 0 && compareStored(&stored, items[place-1].stored) < 0 {
+			place--
 		}
-		places[version] = len(items)
-		items = append(items, c)
-		return true
+		read[version], items, bytes = c, slices.Insert(items, place, c), bytes+c.Size()
+		for len(items) > 1 && (len(items) > k.config.MaxItemsPerInvocation || bytes > k.config.BatchBytes) {
+			last := len(items) - 1
+			bytes, items, s.letters.hasMore = bytes-items[last].Size(), items[:last], true
+		}
+		return s.letters.isMixed || !s.letters.hasMore
 	})
 	if err != nil {
 		return nil, fmt.Errorf("load postponed changes of key %s: %w", s.letters.key, err)
@@ -343,7 +350,6 @@ func (k *laneKeys) readKey(ctx context.Context, s *laneKey) (items []*Item, err 
 		}
 		s.letters.removed(c.stored)
 	}
-	slices.SortStableFunc(items, func(a, b *Item) int { return compareStored(a.stored, b.stored) })
 	for _, c := range items {
 		c.resumedRecord = k.retries.keepRecord(k.nameOf(c))
 	}

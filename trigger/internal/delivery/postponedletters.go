@@ -17,8 +17,9 @@ type letters struct {
 	count     int             // that the store has
 	deleted   map[string]bool // IDs of those that this owner has handled: the store may still show them, if it lags or no request covers them
 	hasMore   bool            // the store has changes that are not loaded
+	isMixed   bool            // an earlier owner put a change after it had lost the lease, so that the store has it before earlier ones
 
-	listed []StoredChange // those of earlier owners, without documents, in their order, until the lane has passed all of them
+	listed []StoredChange // those of earlier owners, without documents, in the order of the feed, until the lane has passed all of them
 	passed int            // how many of these the lane has passed, the first ones
 	shown  int64          // while there are some: when the newest change of the key that the feed has shown was written, Unix seconds
 }
