@@ -2,6 +2,7 @@ package command
 
 import (
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -23,7 +24,7 @@ func TestWhyExplainsRangesWithoutProgress(t *testing.T) {
 		t.Errorf("%v:\n%s", err, out)
 	}
 	deleteOne(t, account.Client.Container(apptest.Database, apptest.Leases), `SELECT * FROM c WHERE IS_DEFINED(c.LeaseToken)`)
-	if _, err := runCommandLine(t, "leases", "pause", "--reason", "a look", "--yes"); err != nil {
+	if _, err := runCommandLine(t, "leases", "pause", "--reason", "a look", "--yes", "--backup", filepath.Join(t.TempDir(), "backup.json")); err != nil {
 		t.Fatal(err)
 	}
 	out, err = runCommandLine(t, "why", "leaderboard")
