@@ -172,6 +172,46 @@ func TestLettersOfLostLeaseStandBehindEarlierChanges(t *testing.T) {
 	}
 }
 
+// Host A puts a change after it has lost the lease, and after host B has listed the letters. B
+// finds it when it loads an earlier change of the key. The change is delivered once, although
+// B's feed shows it, too.
+func TestLetterOfLostLeaseJoinsTheFeed(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		store := &memoryStore{}
+		single := withStore(store, func(f *Function) { f.MaxItemsPerInvocation = 1 })
+		for _, id := range []string{"early", "k0", "other", "k1"} {
+			w.write(id[:1], id)
+		}
+		p := newPatience(w, "a", postponeOnce("k", 30*time.Second))
+		stop := w.startHost(w.host("a", p.handle, single, manualCheckpoints))
+		time.Sleep(10 * time.Second)
+		stop()
+		letters := store.all()
+		if len(letters) != 2 {
+			t.Fatalf("in the store: %v", store.documentIDs())
+		}
+		for _, d := range letters {
+			must(t, store.Delete(t.Context(), d))
+		}
+		p = newPatience(w, "b", postponeOnce("k0", 10*time.Second))
+		stop = w.startHost(w.host("b", func(ctx context.Context, b Batch) error {
+			if b.Changes[0].ID() == "other" {
+				must(t, store.Put(ctx, letters[1]))
+				time.Sleep(20 * time.Second) // k0 is due
+			}
+			return p.handle(ctx, b)
+		}, single))
+		time.Sleep(2 * time.Minute)
+		stop()
+		if got, want := p.order(), "early k0 other k0 k1"; got != want {
+			t.Errorf("delivered %s, want %s", got, want)
+		}
+		if remaining := store.documentIDs(); len(remaining) != 0 {
+			t.Errorf("still in the store: %v", remaining)
+		}
+	})
+}
+
 // Attempts and age of a postponed change count over owners: each drain is another one.
 func TestPostponedChangeIsGivenUpOverOwners(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -58,6 +58,9 @@ var stores = []mutant{
 	{"late-letter-first", "a letter of an owner that had lost its lease is not delivered before earlier changes of its key", []edit{
 		{"trigger/internal/delivery/postponed.go", "return s.letters.isMixed || !s.letters.hasMore", "return !s.letters.hasMore"},
 	}},
+	{"late-letter-beside-the-feed", "a letter that an earlier owner puts late is not delivered beside its change from the feed", []edit{
+		{"trigger/internal/delivery/postponed.go", "stored.Order < k.config.FirstOrder &&", "stored.Order < 0 &&"},
+	}},
 	{"postponed-attempts-forgotten", "attempts of a postponed change count for the next owner", []edit{
 		{"trigger/postponing.go", "Attempts: d.Attempts, ", ""},
 	}},

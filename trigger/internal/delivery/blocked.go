@@ -35,9 +35,7 @@ func (b *BlockedKeys) AddChange(d BlockedChange) {
 // AddPostponed records a postponed change of the list. Its documents are loaded when it
 // is due.
 func (b *BlockedKeys) AddPostponed(c StoredChange) {
-	c.name, c.ID = c.Name(nil), c.DocumentID() // its letter has the key
-	c.Document, c.Previous = nil, nil
-	b.postponed = append(b.postponed, c)
+	b.postponed = append(b.postponed, c.asListed())
 }
 
 // SortPostponed ends a list: its changes of each key are in their order then. The list is in

@@ -99,12 +99,7 @@ func (k *laneKeys) inherit(order uint64, c StoredChange) {
 		s.letters = k.newLetters(c.Key)
 		s.letters.due = k.localTime(c.Due)
 	}
-	s.letters.count, s.letters.hasMore, s.letters.lastOrder = s.letters.count+1, true, max(s.letters.lastOrder, c.Order)
-	place := len(s.letters.listed)
-	for place > 0 && compareStored(&c, &s.letters.listed[place-1]) < 0 {
-		place, s.letters.isMixed = place-1, true
-	}
-	s.letters.listed = slices.Insert(s.letters.listed, place, c)
+	s.letters.inherit(c)
 }
 
 // postponedOf returns those of some keys that have postponed changes.
@@ -311,8 +306,11 @@ func (k *laneKeys) joinsFirst(c, first *Item) bool {
 // now. There are two if an owner ends between a put and the delete that follows, or if the put
 // of an earlier owner lands late: then they may stand apart, in the places that two owners
 // gave them. If the places of a key are mixed, all of its letters are read to find the first.
+// A letter of an earlier owner that was not listed was put late, too: its change comes with the
+// feed, and it joins the listed ones.
 func (k *laneKeys) readKey(ctx context.Context, s *laneKey) (items []*Item, err error) {
 	var outdated []*Item
+	var late []StoredChange
 	read := map[string]*Item{}           // by version
 	uncovered := k.uncovered.letterIDs() // before the store answers: another lane may delete some meanwhile
 	bytes := 0
@@ -330,6 +328,10 @@ func (k *laneKeys) readKey(ctx context.Context, s *laneKey) (items []*Item, err 
 			outdated = append(outdated, c)
 			return true
 		}
+		if stored.Order < k.config.FirstOrder && !s.letters.known[stored.Order] {
+			late = append(late, stored.asListed())
+			return true
+		}
 		place := len(items)
 		for place > 0 && compareStored(&stored, items[place-1].stored) < 0 {
 			place--
@@ -343,6 +345,10 @@ func (k *laneKeys) readKey(ctx context.Context, s *laneKey) (items []*Item, err 
 	})
 	if err != nil {
 		return nil, fmt.Errorf("load postponed changes of key %s: %w", s.letters.key, err)
+	}
+	for _, c := range late {
+		s.letters.inherit(c)
+		k.hasListed = true
 	}
 	for _, c := range outdated {
 		if err := k.deadLetters.Delete(ctx, c.stored); err != nil {

@@ -19,9 +19,28 @@ type letters struct {
 	hasMore   bool            // the store has changes that are not loaded
 	isMixed   bool            // an earlier owner put a change after it had lost the lease, so that the store has it before earlier ones
 
+	known  map[int64]bool // places of those below FirstOrder: the listed ones, and those that this owner has put between them
 	listed []StoredChange // those of earlier owners, without documents, in the order of the feed, until the lane has passed all of them
 	passed int            // how many of these the lane has passed, the first ones
 	shown  int64          // while there are some: when the newest change of the key that the feed has shown was written, Unix seconds
+}
+
+// inherit takes in a change of an earlier owner, as it is listed.
+func (s *letters) inherit(c StoredChange) {
+	s.know(c.Order)
+	s.count, s.hasMore, s.lastOrder = s.count+1, true, max(s.lastOrder, c.Order)
+	place := len(s.listed)
+	for place > s.passed && compareStored(&c, &s.listed[place-1]) < 0 {
+		place, s.isMixed = place-1, true
+	}
+	s.listed = slices.Insert(s.listed, place, c)
+}
+
+func (s *letters) know(order int64) {
+	if s.known == nil {
+		s.known = map[int64]bool{}
+	}
+	s.known[order] = true
 }
 
 // placeOf finds the place of a change from the feed.
@@ -63,7 +82,10 @@ func (s *letters) added(c *Item, letter DeadLetter) {
 	s.count, s.lastPut, s.hasMore = s.count+1, time.Now(), true
 	if letter.Order > s.lastOrder {
 		s.lastOrder = letter.Order
-	} else if c.stored == nil {
+		return
+	}
+	s.know(letter.Order)
+	if c.stored == nil {
 		listed := StoredChange{name: c.Name(s.keyPaths), Time: letter.Time, Order: letter.Order}
 		listed.LSN, listed.Timestamp = c.LSN, c.Timestamp
 		s.listed = slices.Insert(s.listed, max(s.listedBefore(c.LSN), s.passed), listed)

@@ -61,6 +61,13 @@ type StoredChange struct {
 	isSeen bool   // of one in a list: this owner's feed has shown it
 }
 
+// asListed returns the change as one in a list: with its name, without documents.
+func (c StoredChange) asListed() StoredChange {
+	c.name, c.ID = c.Name(nil), c.DocumentID() // its letter has the key
+	c.Document, c.Previous = nil, nil
+	return c
+}
+
 // ErrStoreFails is in the problems of a lane that waits for the dead letter store.
 var ErrStoreFails = errors.New("dead letter store fails")
 
