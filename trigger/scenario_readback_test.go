@@ -173,18 +173,76 @@ func TestLettersOfLostLeaseStandBehindEarlierChanges(t *testing.T) {
 }
 
 // Host A puts a change after it has lost the lease, and after host B has listed the letters. B
-// finds it when it loads an earlier change of the key. The change is delivered once, although
-// B's feed shows it, too.
-func TestLetterOfLostLeaseJoinsTheFeed(t *testing.T) {
+// finds it when it loads a change of the key. The change is delivered once, although B's feed
+// shows it, too. What an operator puts back is delivered: B began behind it.
+func TestLettersOfLostLeaseJoinTheFeed(t *testing.T) {
+	for name, test := range map[string]struct {
+		ofFirst   func(*Function, *Options)
+		postponed string // by host B, once
+		putAt     string // the document in whose first call the letter of k1 is put
+		want      string
+	}{
+		"before the feed shows it": {manualCheckpoints, "k0", "other", "early k0 other k0 k1 k2"},
+		"after it was handled":     {manualCheckpoints, "k2", "k2", "early k0 other k1 k2 k2"},
+		"by an operator":           {func(*Function, *Options) {}, "k3", "k3", "k3 k1 k3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 1, func(t *testing.T, w *world) {
+				store := &memoryStore{}
+				single := withStore(store, func(f *Function) { f.MaxItemsPerInvocation = 1 })
+				for _, id := range []string{"early", "k0", "other", "k1", "k2"} {
+					w.write(id[:1], id)
+				}
+				p := newPatience(w, "a", postponeOnce("k", 30*time.Second))
+				stop := w.startHost(w.host("a", p.handle, single, test.ofFirst))
+				time.Sleep(10 * time.Second)
+				stop()
+				letters := store.all()
+				if len(letters) != 3 {
+					t.Fatalf("in the store: %v", store.documentIDs())
+				}
+				for _, d := range letters {
+					must(t, store.Delete(t.Context(), d))
+				}
+				if test.postponed == "k3" {
+					w.write("k", "k3")
+				}
+				p = newPatience(w, "b", postponeOnce(test.postponed, 10*time.Second))
+				var put sync.Once
+				stop = w.startHost(w.host("b", func(ctx context.Context, b Batch) error {
+					err := p.handle(ctx, b)
+					if b.Changes[0].ID() == test.putAt {
+						put.Do(func() {
+							must(t, store.Put(ctx, letters[1]))
+							time.Sleep(30 * time.Second) // all letters are due
+						})
+					}
+					return err
+				}, single))
+				time.Sleep(2 * time.Minute)
+				stop()
+				if got := p.order(); got != test.want {
+					t.Errorf("delivered %s, want %s", got, test.want)
+				}
+				if remaining := store.documentIDs(); len(remaining) != 0 {
+					t.Errorf("still in the store: %v", remaining)
+				}
+			})
+		})
+	}
+}
+
+// The letter is put while the change waits in a batch that is not full.
+func TestLetterOfLostLeaseDoesNotReplaceWaitingChange(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		store := &memoryStore{}
-		single := withStore(store, func(f *Function) { f.MaxItemsPerInvocation = 1 })
-		for _, id := range []string{"early", "k0", "other", "k1"} {
+		pairs := withStore(store, func(f *Function) { f.MaxItemsPerInvocation, f.BatchWindow = 2, 30*time.Second })
+		for _, id := range []string{"early", "k0", "k1"} {
 			w.write(id[:1], id)
 		}
 		p := newPatience(w, "a", postponeOnce("k", 30*time.Second))
-		stop := w.startHost(w.host("a", p.handle, single, manualCheckpoints))
-		time.Sleep(10 * time.Second)
+		stop := w.startHost(w.host("a", p.handle, pairs, manualCheckpoints))
+		time.Sleep(time.Minute)
 		stop()
 		letters := store.all()
 		if len(letters) != 2 {
@@ -194,16 +252,12 @@ func TestLetterOfLostLeaseJoinsTheFeed(t *testing.T) {
 			must(t, store.Delete(t.Context(), d))
 		}
 		p = newPatience(w, "b", postponeOnce("k0", 10*time.Second))
-		stop = w.startHost(w.host("b", func(ctx context.Context, b Batch) error {
-			if b.Changes[0].ID() == "other" {
-				must(t, store.Put(ctx, letters[1]))
-				time.Sleep(20 * time.Second) // k0 is due
-			}
-			return p.handle(ctx, b)
-		}, single))
+		stop = w.startHost(w.host("b", p.handle, pairs))
+		time.Sleep(5 * time.Second)
+		must(t, store.Put(t.Context(), letters[1]))
 		time.Sleep(2 * time.Minute)
 		stop()
-		if got, want := p.order(), "early k0 other k0 k1"; got != want {
+		if got, want := p.order(), "early k0 k0 k1"; got != want {
 			t.Errorf("delivered %s, want %s", got, want)
 		}
 		if remaining := store.documentIDs(); len(remaining) != 0 {

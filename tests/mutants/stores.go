@@ -47,19 +47,25 @@ var stores = []mutant{
 		{"trigger/internal/delivery/postponed.go", "outdated = append(outdated, c)", "_ = append(outdated, c)"},
 	}},
 	{"letters-of-one-change-apart", "two letters of a change that stand apart are one change", []edit{
-		{"trigger/internal/delivery/postponed.go", "isDuplicate := read[version]; isDuplicate {", "isDuplicate := read[version]; isDuplicate && former == items[len(items)-1] {"},
+		{"trigger/internal/delivery/postponed.go", "former, isDuplicate := read[version]\n", "former, isDuplicate := read[version]\n\t\tisDuplicate = isDuplicate && former == items[len(items)-1]\n"},
 	}},
 	{"letters-in-order-of-their-owners", "letters of several owners are delivered in the order of the feed", []edit{
 		{"trigger/internal/delivery/postponed.go", "compareStored(&stored, items[place-1].stored) < 0", "false"},
 	}},
 	{"late-letter-bounds-its-key", "a change that the feed shows again has its place among letters that stand in another order", []edit{
-		{"trigger/internal/delivery/postponed.go", "place, s.letters.isMixed = place-1, true", "s.letters.isMixed = true\n\t\tbreak"},
+		{"trigger/internal/delivery/postponedletters.go", "place, s.isMixed = place-1, true", "s.isMixed = true\n\t\tbreak"},
 	}},
 	{"late-letter-first", "a letter of an owner that had lost its lease is not delivered before earlier changes of its key", []edit{
 		{"trigger/internal/delivery/postponed.go", "return s.letters.isMixed || !s.letters.hasMore", "return !s.letters.hasMore"},
 	}},
 	{"late-letter-beside-the-feed", "a letter that an earlier owner puts late is not delivered beside its change from the feed", []edit{
 		{"trigger/internal/delivery/postponed.go", "stored.Order < k.config.FirstOrder &&", "stored.Order < 0 &&"},
+	}},
+	{"late-letter-of-a-finished-change", "a letter that an earlier owner puts late is not delivered behind its change from the feed", []edit{
+		{"trigger/internal/delivery/postponedletters.go", "next.isLate && !next.isSeen", "false && next.isSeen"},
+	}},
+	{"letter-of-an-operator-late", "a letter that an operator puts back is delivered", []edit{
+		{"trigger/internal/delivery/postponed.go", " && stored.LSN > feed.LSNOf(k.config.Continuation)", ""},
 	}},
 	{"postponed-attempts-forgotten", "attempts of a postponed change count for the next owner", []edit{
 		{"trigger/postponing.go", "Attempts: d.Attempts, ", ""},

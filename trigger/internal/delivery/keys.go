@@ -139,6 +139,7 @@ func (k *laneKeys) admit(ctx context.Context, items []*Item, isRetry bool) (free
 		case AdmitDeliver:
 			free = append(free, c)
 		case AdmitFinish:
+			k.states[c.orderKey].letters.showListed(c)
 			k.finishItems([]*Item{c})
 		case AdmitQueue:
 			k.wait(c.orderKey)

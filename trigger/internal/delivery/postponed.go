@@ -142,7 +142,7 @@ func (k *laneKeys) passListed(taken feedPlace, fresh []*Item) {
 	k.hasListed = false
 	k.withLetters(func(s *laneKey) {
 		for s.letters.passed < len(s.letters.listed) && k.isTaken(s.letters, taken) && !k.hasEarlier(s, fresh) {
-			s.letters.passed++
+			s.letters.pass()
 		}
 		if s.letters.passed == len(s.letters.listed) {
 			s.letters.listed, s.letters.passed = nil, 0
@@ -306,8 +306,8 @@ func (k *laneKeys) joinsFirst(c, first *Item) bool {
 // now. There are two if an owner ends between a put and the delete that follows, or if the put
 // of an earlier owner lands late: then they may stand apart, in the places that two owners
 // gave them. If the places of a key are mixed, all of its letters are read to find the first.
-// A letter of an earlier owner that was not listed was put late, too: its change comes with the
-// feed, and it joins the listed ones.
+// A letter of an earlier owner that was not listed, of a change behind the position at which this
+// owner began, was put late, too: it joins the listed ones, as the feed shows its change.
 func (k *laneKeys) readKey(ctx context.Context, s *laneKey) (items []*Item, err error) {
 	var outdated []*Item
 	var late []StoredChange
@@ -321,15 +321,16 @@ func (k *laneKeys) readKey(ctx context.Context, s *laneKey) (items []*Item, err 
 			return true
 		}
 		version := fmt.Sprint(k.nameOf(c), "@", c.Timestamp) // LSNs may restart after a merge
-		if former, isDuplicate := read[version]; isDuplicate {
-			if stored.Postponed > former.stored.Postponed {
-				*c, *former = *former, *c
-			}
+		former, isDuplicate := read[version]
+		if isDuplicate && stored.Postponed > former.stored.Postponed {
+			*c, *former = *former, *c
+		}
+		if isDuplicate || s.letters.outdated[stored.LetterID] {
 			outdated = append(outdated, c)
 			return true
 		}
-		if stored.Order < k.config.FirstOrder && !s.letters.known[stored.Order] {
-			late = append(late, stored.asListed())
+		if k.isLate(s.letters, &stored) {
+			late = append(late, stored)
 			return true
 		}
 		place := len(items)
@@ -346,9 +347,10 @@ func (k *laneKeys) readKey(ctx context.Context, s *laneKey) (items []*Item, err 
 	if err != nil {
 		return nil, fmt.Errorf("load postponed changes of key %s: %w", s.letters.key, err)
 	}
-	for _, c := range late {
+	for _, stored := range late {
+		c := stored.asListed()
+		c.isLate, k.hasListed = true, true
 		s.letters.inherit(c)
-		k.hasListed = true
 	}
 	for _, c := range outdated {
 		if err := k.deadLetters.Delete(ctx, c.stored); err != nil {
@@ -363,6 +365,13 @@ func (k *laneKeys) readKey(ctx context.Context, s *laneKey) (items []*Item, err 
 		s.letters.hasMore = true
 	}
 	return items, nil
+}
+
+// isLate reports whether an earlier owner, which had lost its lease, put a letter after this one
+// had listed them. It saved no position behind that change. What an operator puts, this owner
+// began behind.
+func (k *laneKeys) isLate(s *letters, stored *StoredChange) bool {
+	return stored.Order < k.config.FirstOrder && !s.known[stored.Order] && !k.config.MergedRange && stored.LSN > feed.LSNOf(k.config.Continuation)
 }
 
 // compareStored orders two changes of a key as the feed does, as far as they tell: after a

@@ -16,6 +16,7 @@ type letters struct {
 	lastPut   time.Time       // when this owner put one, on this process's clock
 	count     int             // that the store has
 	deleted   map[string]bool // IDs of those that this owner has handled: the store may still show them, if it lags or no request covers them
+	outdated  map[string]bool // IDs of those that were put late, of changes that this owner has finished
 	hasMore   bool            // the store has changes that are not loaded
 	isMixed   bool            // an earlier owner put a change after it had lost the lease, so that the store has it before earlier ones
 
@@ -41,6 +42,18 @@ func (s *letters) know(order int64) {
 		s.known = map[int64]bool{}
 	}
 	s.known[order] = true
+}
+
+// pass is called when the lane has passed the next listed change. If its letter was put late, and
+// the feed has not shown it since, this owner had finished it before.
+func (s *letters) pass() {
+	if next := s.listed[s.passed]; next.isLate && !next.isSeen {
+		if s.outdated == nil {
+			s.outdated = map[string]bool{}
+		}
+		s.outdated[next.LetterID] = true
+	}
+	s.passed++
 }
 
 // placeOf finds the place of a change from the feed.
