@@ -48,7 +48,7 @@ func (c *checker) postpone(e Event) {
 		c.handled[change.id] = max(c.handled[change.id], ref.Seq)
 		l := c.byToken[e.Range]
 		late := l != nil && l.epoch > e.Epoch || change.handled && !change.again && e.Epoch <= change.by.epoch
-		twice := change.twice || change.inStore && change.late
+		twice := change.twice || change.late
 		change.postponed = postponed{inStore: true, follows: e.Op == BlockedKey, late: late, twice: twice, due: e.Due, since: e.Time, inCall: change.inCall, by: tenure{e.Range, e.Epoch}}
 	}
 }
@@ -82,6 +82,9 @@ func (c *checker) duePostponed(e Event) {
 	}
 	if t == nil || c.limits.Drains || c.limits.Poll == 0 {
 		return
+	}
+	if c.limits.ReadUnits > 0 && p.by != (tenure{e.Range, e.Epoch}) {
+		return // in a merged range it waits until its owner has read the feed, which waits for units
 	}
 	since, by := later(later(p.due, p.since), t.began), holder{e.Host, tenure{token: e.Range}}
 	isBusy := c.worked[by].After(since) || c.inCall(e.Host, e.Range)

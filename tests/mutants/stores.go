@@ -65,7 +65,7 @@ var stores = []mutant{
 		{"trigger/internal/delivery/postponedletters.go", "next.isLate && !next.isSeen", "false && next.isSeen"},
 	}},
 	{"letter-of-an-operator-late", "a letter that an operator puts back is delivered", []edit{
-		{"trigger/internal/delivery/postponed.go", " && stored.LSN > feed.LSNOf(k.config.Continuation)", ""},
+		{"trigger/internal/delivery/postponed.go", " && (k.config.MergedRange || stored.LSN > feed.LSNOf(k.config.Continuation))", ""},
 	}},
 	{"postponed-attempts-forgotten", "attempts of a postponed change count for the next owner", []edit{
 		{"trigger/postponing.go", "Attempts: d.Attempts, ", ""},

@@ -306,8 +306,8 @@ func (k *laneKeys) joinsFirst(c, first *Item) bool {
 // now. There are two if an owner ends between a put and the delete that follows, or if the put
 // of an earlier owner lands late: then they may stand apart, in the places that two owners
 // gave them. If the places of a key are mixed, all of its letters are read to find the first.
-// A letter of an earlier owner that was not listed, of a change behind the position at which this
-// owner began, was put late, too: it joins the listed ones, as the feed shows its change.
+// A letter of an earlier owner that was not listed was put late, too: it joins the listed ones, as
+// the feed shows its change.
 func (k *laneKeys) readKey(ctx context.Context, s *laneKey) (items []*Item, err error) {
 	var outdated []*Item
 	var late []StoredChange
@@ -349,7 +349,7 @@ func (k *laneKeys) readKey(ctx context.Context, s *laneKey) (items []*Item, err 
 	}
 	for _, stored := range late {
 		c := stored.asListed()
-		c.isLate, k.hasListed = true, true
+		c.isLate, k.hasListed = !k.config.MergedRange, true
 		s.letters.inherit(c)
 	}
 	for _, c := range outdated {
@@ -368,10 +368,10 @@ func (k *laneKeys) readKey(ctx context.Context, s *laneKey) (items []*Item, err 
 }
 
 // isLate reports whether an earlier owner, which had lost its lease, put a letter after this one
-// had listed them. It saved no position behind that change. What an operator puts, this owner
-// began behind.
+// had listed them. It saved no position behind that change: what an operator puts is mostly of
+// changes before the position at which this owner began. In a merged range LSNs do not tell.
 func (k *laneKeys) isLate(s *letters, stored *StoredChange) bool {
-	return stored.Order < k.config.FirstOrder && !s.known[stored.Order] && !k.config.MergedRange && stored.LSN > feed.LSNOf(k.config.Continuation)
+	return stored.Order < k.config.FirstOrder && !s.known[stored.Order] && (k.config.MergedRange || stored.LSN > feed.LSNOf(k.config.Continuation))
 }
 
 // compareStored orders two changes of a key as the feed does, as far as they tell: after a

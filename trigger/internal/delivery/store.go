@@ -59,7 +59,7 @@ type StoredChange struct {
 
 	name   string // of one in a list, see feed.Change
 	isSeen bool   // of one in a list: this owner's feed has shown it
-	isLate bool   // of one in a list: put by an earlier owner after this one had listed the letters
+	isLate bool   // of one in a list: put by an earlier owner after this one had listed the letters, and behind its position
 }
 
 // asListed returns the change as one in a list: with its name, without documents.
