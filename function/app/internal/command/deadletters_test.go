@@ -261,6 +261,9 @@ func TestDiscardNeedsConfirmation(t *testing.T) {
 	}{
 		{[]string{"discard"}, "--all"},
 		{[]string{"discard", "d0", "--all", "--yes"}, "--all"},
+		{[]string{"discard", "d0", "--key", "bob", "--yes"}, "--key"},
+		{[]string{"discard", "--error", "bob", "--yes"}, "--all"},
+		{[]string{"discard", "--key", "bob"}, "--yes"},
 		{[]string{"discard", "d0"}, "--yes"},
 		{[]string{"discard", "--all"}, "--yes"},
 		{[]string{"replay"}, "--yes"},
@@ -277,7 +280,7 @@ func TestDiscardNeedsConfirmation(t *testing.T) {
 		}
 	}
 	equal(t, ids(t), "d0", "d1", "d2")
-	if out, err := runCommandLine(t, "deadletters", "discard", "--all", "--key", "bob", "--yes", "--json"); err != nil || out != `{"discarded":2}`+"\n" {
+	if out, err := runCommandLine(t, "deadletters", "discard", "--key", "bob", "--yes", "--json"); err != nil || out != `{"discarded":2}`+"\n" {
 		t.Errorf("%q, %v", out, err)
 	}
 	equal(t, ids(t), "d0")

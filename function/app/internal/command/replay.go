@@ -58,14 +58,17 @@ func discardCommand(pick *letterFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "discard [ID…]",
 		Short: "Delete dead letters; their changes are lost",
-		Long: `Discard deletes the dead letters with the ids, or with --all those that
---function, --key, --range, --since, --until and --error select. If an id is missing, nothing is deleted.
+		Long: `Discard deletes the dead letters with the ids, those of a --key, or with --all those that
+--function, --range, --since, --until and --error select. If an id is missing, nothing is deleted.
 Postponed changes are kept, unless an id names one or --postponed is given.
+
+To erase what is stored of a person, discard the keys of the person's documents twice, the
+second time with --postponed, for each app that reads the container.
 
 It asks for confirmation; without a terminal it needs --yes.`,
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			if all == (len(ids) > 0) {
-				return errors.New("name the dead letters by their ids, or select them with --all, and with --function, --key, --range, --since, --until or --error")
+			if selects := all || pick.Key != ""; selects == (len(ids) > 0) {
+				return errors.New("name the dead letters by their ids, or select them with --key, or with --all, and with --function, --range, --since, --until or --error")
 			}
 			return pick.discard(cmd.Context(), ids, asker(cmd, yes), cmd.OutOrStdout())
 		},
