@@ -249,7 +249,7 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/progress.go", "\t\t\tcopied += kept[i].copiedBytes\n\t\t\treleased = append(released, c.inPage.leave(c)...)\n", "\t\t\tcopied += kept[i].copiedBytes\n"},
 	}},
 	{"outage-not-noticed", "an outage of the sink costs few calls", []edit{
-		{"trigger/internal/delivery/sink.go", "return len(s.failedKeys) >= outageGroups", "return false"},
+		{"trigger/internal/delivery/sink.go", "return s.freshFailed && len(s.failedKeys) >= outageGroups", "return false"},
 	}},
 	{"poison-keys-look-like-an-outage", "a failing key delays the other keys of its range only a little", []edit{
 		{"trigger/internal/delivery/sink.go", "return r.Failures > 0 && !s.isOutage()", "return false"},

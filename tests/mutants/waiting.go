@@ -6,6 +6,9 @@ var waitingKeys = []mutant{
 	{"outage-outlasts-its-end", "after an outage each key is called within the longest wait of a retry", []edit{
 		{"trigger/internal/delivery/sink.go", "s.pauseUntil = now.Add(p.wait(failures))", "s.pauseUntil = now.Add(20 * p.wait(failures))"},
 	}},
+	{"retries-look-like-an-outage", "failing keys at the limit of reading are no outage", []edit{
+		{"trigger/internal/delivery/sink.go", "return s.freshFailed && len", "return len"},
+	}},
 	{"judge-any-repeats", "the judge counts saved changes that are delivered again after a kill", []edit{
 		{"tests/history/repeats.go", "if len(t.repeats) == c.limits.Window+1 {", "if len(t.repeats) < 0 {"},
 	}},

@@ -11,12 +11,15 @@ import (
 //
 // In an outage, after outageGroups groups without a common key have failed with no
 // success between, more calls would only fail as well: then one retry and one fresh
-// batch are tried after each wait, until one succeeds.
+// batch are tried after each wait, until one succeeds. One of the groups must have been
+// a fresh batch: where reading waits for failing keys, only these are called, and their
+// failures say nothing about the sink.
 type sinkHealth struct {
 	failures     int               // failures in a row that count for the sink
 	hasSucceeded bool              // there was a success since the previous failure
 	failedKeys   []map[uint64]bool // of the groups that failed since the last success, without a common key
 	allFailed    map[uint64]bool   // all keys of groups that failed since the last success
+	freshFailed  bool              // a fresh batch has failed since the last success
 	pauseUntil   time.Time         // in an outage: end of the wait after the last failure
 	tried        probes            // calls since the wait before that ended
 }
@@ -44,7 +47,7 @@ func (s *sinkHealth) succeeded() { *s = sinkHealth{hasSucceeded: true} }
 // failed counts a failed group, which was a retry or a fresh batch. failures is the
 // count of the sink after it.
 func (s *sinkHealth) failed(keys map[uint64]bool, retry bool, failures int, now time.Time, p Policy) {
-	s.failures, s.hasSucceeded = failures, false
+	s.failures, s.hasSucceeded, s.freshFailed = failures, false, s.freshFailed || !retry
 	s.failedKeys = slices.DeleteFunc(s.failedKeys, func(earlierKeys map[uint64]bool) bool { return haveCommonKey(earlierKeys, keys) })
 	s.failedKeys = append(s.failedKeys, maps.Clone(keys))
 	if s.allFailed == nil {
@@ -72,7 +75,7 @@ func haveCommonKey(a, b map[uint64]bool) bool {
 	return false
 }
 
-func (s *sinkHealth) isOutage() bool { return len(s.failedKeys) >= outageGroups }
+func (s *sinkHealth) isOutage() bool { return s.freshFailed && len(s.failedKeys) >= outageGroups }
 
 // worksFor reports whether a failure of a group counts for the group: the sink has
 // accepted other changes since the previous failure, or the same keys have failed

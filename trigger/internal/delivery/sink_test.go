@@ -18,7 +18,7 @@ func keysOf(keys ...uint64) map[uint64]bool {
 func TestKnownFailuresSayNothingAboutTheSink(t *testing.T) {
 	var s sinkHealth
 	failed := RetryState{Failures: 1}
-	fail := func(keys ...uint64) { s.failed(keysOf(keys...), true, 1, time.Now(), Policy{}) }
+	fail := func(retry bool, keys ...uint64) { s.failed(keysOf(keys...), retry, 1, time.Now(), Policy{}) }
 	check := func(moment string, known, part bool) {
 		t.Helper()
 		if got := s.knowsFailing(failed); got != known {
@@ -32,11 +32,27 @@ func TestKnownFailuresSayNothingAboutTheSink(t *testing.T) {
 	if s.knowsFailing(RetryState{}) {
 		t.Error("a group that has not failed yet is known as failing")
 	}
-	fail(1, 2, 3)
+	fail(false, 1, 2, 3)
 	check("after a failure", true, true)
-	fail(4)
-	fail(5)
+	fail(true, 4)
+	fail(true, 5)
 	check("in an outage", false, false)
 	s.succeeded()
 	check("after a success", true, false)
+}
+
+// Where reading waits for failing keys, no fresh batch can show that the sink works, so
+// their retries alone are no outage.
+func TestRetriesAloneAreNoOutage(t *testing.T) {
+	var s sinkHealth
+	for key := range uint64(outageGroups) {
+		s.failed(keysOf(key), true, 1, time.Now(), Policy{})
+	}
+	if s.isOutage() {
+		t.Errorf("%d retries that fail in a row are an outage", outageGroups)
+	}
+	s.failed(keysOf(outageGroups), false, 1, time.Now(), Policy{})
+	if !s.isOutage() {
+		t.Error("with a fresh batch that fails, too, there is no outage")
+	}
 }
