@@ -18,28 +18,26 @@ import (
 // protocolVersion is that of requests and answers, see docs/handlers/remote.md.
 const protocolVersion = 1
 
-// request is one call of the function. Its JSON text has no line breaks.
-type request struct {
-	Version     int             `json:"version"`
-	Call        int64           `json:"call"` // number of the call in this process
-	Function    string          `json:"function"`
-	Range       string          `json:"range"`
-	Epoch       int64           `json:"epoch"`
-	Attempt     int             `json:"attempt"`
-	Deadline    *time.Time      `json:"deadline,omitempty"`
-	Traceparent string          `json:"traceparent,omitempty"`
-	Changes     []requestChange `json:"changes"`
+// requestHead is one call of the function, without its changes.
+type requestHead struct {
+	Version     int        `json:"version"`
+	Call        int64      `json:"call"` // number of the call in this process
+	Function    string     `json:"function"`
+	Range       string     `json:"range"`
+	Epoch       int64      `json:"epoch"`
+	Attempt     int        `json:"attempt"`
+	Deadline    *time.Time `json:"deadline,omitempty"`
+	Traceparent string     `json:"traceparent,omitempty"`
 }
 
-type requestChange struct {
+// changeHead is a change of a request, without its documents.
+type changeHead struct {
 	Index        int             `json:"index"`
 	ID           string          `json:"id"` // of the document
 	PartitionKey json.RawMessage `json:"partitionKey"`
 	Operation    string          `json:"operation"`
 	LSN          int64           `json:"lsn"`
 	Time         time.Time       `json:"time"`
-	Document     json.RawMessage `json:"document"`
-	Previous     json.RawMessage `json:"previous"`
 }
 
 // call is a request as a transport sends it.
@@ -51,23 +49,61 @@ type call struct {
 // newCall encodes a batch. The call ends with its context, or after the timeout, if that
 // is not 0.
 func newCall(ctx context.Context, number int64, timeout time.Duration, b trigger.Batch) (call, error) {
-	r := request{
+	const headSize = 512 // enough for most heads
+	size := headSize
+	for _, c := range b.Changes {
+		size += len(c.Document) + len(c.Previous) + headSize
+	}
+	text, err := appendOpen(make([]byte, 0, size), requestHead{
 		Version: protocolVersion, Call: number, Function: b.Function, Range: b.Range.ID, Epoch: b.Epoch, Attempt: b.Attempt,
 		Deadline: deadlineOf(ctx, timeout), Traceparent: handlers.Traceparent(ctx),
-		Changes: make([]requestChange, len(b.Changes)),
-	}
-	for i, c := range b.Changes {
-		r.Changes[i] = requestChange{
-			Index: i, ID: c.ID(), PartitionKey: c.PartitionKey(), Operation: string(c.Operation),
-			LSN: c.LSN, Time: c.Time, Document: c.Document, Previous: c.Previous,
+	})
+	text = append(text, `"changes":[`...)
+	for i := 0; i < len(b.Changes) && err == nil; i++ {
+		if i > 0 {
+			text = append(text, ',')
 		}
+		text, err = appendChange(text, i, b.Changes[i])
 	}
-	text, err := json.Marshal(r) // it escapes the line separators of Unicode, at which Node.js ends a line
 	if err != nil {
 		return call{}, fmt.Errorf("encode %d changes: %w", len(b.Changes), err)
 	}
-	return call{number: number, text: append(text, '\n')}, nil
+	return call{number: number, text: append(text, "]}\n"...)}, nil
 }
+
+func appendChange(text []byte, index int, c trigger.Change) ([]byte, error) {
+	text, err := appendOpen(text, changeHead{Index: index, ID: c.ID(), PartitionKey: c.PartitionKey(), Operation: string(c.Operation), LSN: c.LSN, Time: c.Time})
+	if err == nil {
+		text, err = appendLine(append(text, `"document":`...), c.Document)
+	}
+	if err == nil {
+		text, err = appendLine(append(text, `,"previous":`...), c.Previous)
+	}
+	return append(text, '}'), err
+}
+
+// appendOpen appends a JSON object without its end, so that further properties may follow.
+func appendOpen(text []byte, object any) ([]byte, error) {
+	head, err := json.Marshal(object)
+	if err != nil {
+		return text, err
+	}
+	return append(append(text, head[:len(head)-1]...), ','), nil
+}
+
+// appendLine appends a document, null if there is none, without the line breaks that may be
+// between its values and without the line separators of Unicode, at which Node.js ends a
+// line. Documents without either are appended as they are: they are JSON already.
+func appendLine(text []byte, document json.RawMessage) ([]byte, error) {
+	if len(document) > 0 && bytes.IndexByte(document, '\n') < 0 && bytes.IndexByte(document, '\r') < 0 && !bytes.Contains(document, separators) {
+		return append(text, document...), nil
+	}
+	line, err := json.Marshal(document)
+	return append(text, line...), err
+}
+
+// separators begins U+2028 and U+2029 in UTF-8.
+var separators = []byte("\xe2\x80")
 
 // deadlineOf returns the end of a call that begins now, nil if it has none.
 func deadlineOf(ctx context.Context, timeout time.Duration) *time.Time {
