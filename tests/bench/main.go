@@ -23,13 +23,14 @@ import (
 )
 
 // columns are the columns of tables, in their order.
-var columns = []string{colFloor, colAzcosmos, colJavaScript, colJava, colOfficial, colPlain, colHalley, colPart, colChanges}
+var columns = []string{colFloor, colAzcosmos, colJavaScript, colJava, colPython, colOfficial, colPlain, colHalley, colPart, colChanges}
 
 const (
 	colFloor      = "floor"
 	colAzcosmos   = "azcosmos"
 	colJavaScript = "@azure/cosmos"
 	colJava       = "Java processor"
+	colPython     = "azure-cosmos for Python"
 	colOfficial   = ".NET processor"
 	colPlain      = "Halley, plain build"
 	colHalley     = "Halley"
@@ -61,6 +62,7 @@ var measures = []measure{
 	{"balance", false, (*suite).balance},
 	{"emulator", false, (*suite).embeddedAccount},
 	{"handlers", false, (*suite).handlers},
+	{"languages", false, (*suite).functionsInLanguages},
 }
 
 func main() {

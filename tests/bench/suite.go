@@ -34,6 +34,7 @@ type suite struct {
 
 	halley, plain                contender // plain is the build without the experiment
 	azcosmos, javaScript, javaVM contender
+	python                       contender
 }
 
 // takeTestServers removes the variables that name servers of tests from the environment,
@@ -136,7 +137,7 @@ func (s *suite) build() error {
 	if err != nil || s.short {
 		return err
 	}
-	for _, install := range []func() error{s.installJavaScript, s.installJava} {
+	for _, install := range []func() error{s.installJavaScript, s.installJava, s.installPython} {
 		if err := install(); err != nil {
 			s.missing = append(s.missing, err.Error())
 		}

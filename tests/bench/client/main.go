@@ -43,6 +43,7 @@ type settings struct {
 	Name       string        // of the function, if several processes have it
 	Record     string        // file of the rows that were handled; "" writes none
 	Expiration time.Duration // of leases; 0 is the default
+	Command    string        // of a function in another language
 	Profile    string        // file for a profile of the processor time; "" writes none
 }
 
@@ -69,6 +70,7 @@ var modes = map[string]func(context.Context, settings) (figures, error){
 	"typed":            typedHandlers,
 	"damage":           damagedPages,
 	"poison":           poisonRows,
+	"function":         drainToFunction,
 }
 
 func main() {

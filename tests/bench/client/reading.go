@@ -72,6 +72,14 @@ func (t *handlerTimes) seconds() float64 {
 // drainFeed drains all ranges with the whole runtime: leases, lanes, batches,
 // checkpoints.
 func drainFeed(ctx context.Context, s settings) (figures, error) {
+	return s.drain(ctx, func(context.Context, trigger.Batch) error {
+		time.Sleep(s.Handler)
+		return nil
+	})
+}
+
+// drain drains all ranges with a handler that does not fail.
+func (s settings) drain(ctx context.Context, handle trigger.Handler) (figures, error) {
 	items, leases, err := s.containers()
 	if err != nil {
 		return nil, err
@@ -81,10 +89,10 @@ func drainFeed(ctx context.Context, s settings) (figures, error) {
 	m := startMeter()
 	functions := make([]trigger.Function, s.Functions)
 	for i := range functions {
-		functions[i] = s.function(items, func(_ context.Context, b trigger.Batch) error {
-			times.around(func() { time.Sleep(s.Handler) })
+		functions[i] = s.function(items, func(ctx context.Context, b trigger.Batch) (err error) {
+			times.around(func() { err = handle(ctx, b) })
 			handled.Add(int64(len(b.Changes)))
-			return nil
+			return err
 		})
 		functions[i].Name += fmt.Sprintf("-%d", i)
 	}
