@@ -122,11 +122,12 @@ func (k *key) deliver(r *Report, s stream, e Event, ended, shared bool, again Ru
 }
 
 // missing returns the first change between two positions that had to be
-// delivered, because it has neither a later version nor a dead letter, or 0.
+// delivered, because it has neither a later version nor a dead letter, or 0. A
+// change in the store is judged by PostponedOrder: a .NET owner passes it over.
 func (k *key) missing(after, before int64) int64 {
 	fromStore := k.wasPostponed(after) || k.wasPostponed(before) // what was handled between them is not repeated
 	for seq := after + 1; seq < before; seq++ {
-		if c := k.changes[seq-1]; c.last && !c.dead && !c.skipped && !(fromStore && c.handled) {
+		if c := k.changes[seq-1]; c.last && !c.dead && !c.skipped && !c.inStore && !(fromStore && c.handled) {
 			return seq
 		}
 	}

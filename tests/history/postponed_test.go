@@ -98,6 +98,20 @@ func TestPostponedChanges(t *testing.T) {
 			again.Time, again.Due = e[12].Time, e[12].Time.Add(time.Minute)
 			return append(append(e[:13:13], again), e[14:]...)
 		}, PostponedOrder},
+		"passed over by a foreign owner": {func(e []Event) []Event {
+			third := Event{Kind: Write, Key: "k", Seq: 3, ID: "z", LSN: 3, Hash: "10", Time: e[10].Time}
+			taken, call, moved, freed, acquired := e[10], e[12], e[10], e[10], e[3]
+			taken.Op, taken.Host, taken.Owner, taken.Time = ForeignTake, "net", "net", e[10].Time.Add(time.Second)
+			call.Seq, call.ID, call.LSN, call.Host, call.Call, call.Time = 3, "z", 3, "net", 4, taken.Time
+			over := Event{Kind: End, Call: 4, Verdict: Handled, Host: "net", Range: "0", Epoch: 2, Time: taken.Time}
+			moved.Op, moved.Host, moved.Owner, moved.Position, moved.Time = ForeignMove, "net", "net", 3, taken.Time
+			freed.Op, freed.Host, freed.Owner, freed.Position, freed.Time = ForeignRelease, "net", "", 3, taken.Time
+			acquired.Epoch, acquired.Position, acquired.Time, acquired.Sent = 3, 3, taken.Time.Add(time.Second), taken.Time.Add(time.Second)
+			for i := 11; i < len(e); i++ {
+				e[i].Epoch, e[i].Position = 3, 3*min(e[i].Position, 1)
+			}
+			return append(append(e[:11:11], third, taken, call, over, moved, freed, acquired), e[11:]...)
+		}, ""},
 		"never tried": {func(e []Event) []Event {
 			return append(e[:6:6], e[8:]...)
 		}, Untried},

@@ -84,6 +84,9 @@ var waitingKeys = []mutant{
 	{"judge-old-version-last", "the judge sees that a key ends with an old change", []edit{
 		{"tests/history/foreign.go", "k.newest >= k.top ||", "k.newest > 0 ||"},
 	}},
+	{"judge-gap-of-stored-change", "the judge does not ask a foreign owner for changes in the store", []edit{
+		{"tests/history/keys.go", "!c.skipped && !c.inStore &&", "!c.skipped &&"},
+	}},
 	{"judge-idle-owner", "the judge sees that an owner is idle while a change of a free key waits", []edit{
 		{"tests/history/apart.go", "if idle > apartDelay {", "if idle > time.Hour {"},
 	}},
