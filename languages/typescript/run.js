@@ -3,7 +3,6 @@
 import { writeSync } from "node:fs";
 import { Socket } from "node:net";
 import { resolve } from "node:path";
-import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
 
 import { answer, describe, Verdict } from "./index.js";
@@ -26,12 +25,28 @@ function openChannel() {
   if (reader === 0) process.stdout.write = process.stderr.write.bind(process.stderr); // console.log goes to the log
   const requests = reader === 0 ? process.stdin : new Socket({ fd: reader, readable: true, writable: false });
   return {
-    requests: createInterface({ input: requests, crlfDelay: Infinity }),
+    requests,
     send(message) {
       const text = Buffer.from(`${JSON.stringify(message)}\n`);
       for (let sent = 0; sent < text.length; ) sent += writeSync(writer, text, sent);
     },
   };
+}
+
+/** Calls take with each line of a stream. Lines may have megabytes, for which node:readline is slow. */
+function eachLine(stream, take) {
+  let parts = []; // of a line that has not ended
+  stream.on("data", (chunk) => {
+    let start = 0;
+    for (let end = chunk.indexOf(10); end >= 0; end = chunk.indexOf(10, start)) {
+      parts.push(chunk.subarray(start, end));
+      const line = parts.length === 1 ? parts[0] : Buffer.concat(parts);
+      parts = [];
+      start = end + 1;
+      take(line.toString());
+    }
+    if (start < chunk.length) parts.push(chunk.subarray(start));
+  });
 }
 
 /** Returns the function of MODULE[:EXPORT]. */
@@ -94,7 +109,7 @@ function logOf({ send }) {
 function serve(channel, handle) {
   const log = logOf(channel);
   let running = null; // the call that the function has: its number and how to abort it
-  channel.requests.on("line", async (line) => {
+  eachLine(channel.requests, async (line) => {
     const request = JSON.parse(line);
     if (request.cancel !== undefined) {
       if (running?.call === request.cancel) running.abort.abort(new Error("Halley has cancelled the call"));
