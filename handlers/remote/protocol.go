@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"halley/handlers"
 	"halley/trigger"
@@ -30,16 +32,6 @@ type requestHead struct {
 	Traceparent string     `json:"traceparent,omitempty"`
 }
 
-// changeHead is a change of a request, without its documents.
-type changeHead struct {
-	Index        int             `json:"index"`
-	ID           string          `json:"id"` // of the document
-	PartitionKey json.RawMessage `json:"partitionKey"`
-	Operation    string          `json:"operation"`
-	LSN          int64           `json:"lsn"`
-	Time         time.Time       `json:"time"`
-}
-
 // call is a request as a transport sends it.
 type call struct {
 	number int64
@@ -54,11 +46,14 @@ func newCall(ctx context.Context, number int64, timeout time.Duration, b trigger
 	for _, c := range b.Changes {
 		size += len(c.Document) + len(c.Previous) + headSize
 	}
-	text, err := appendOpen(make([]byte, 0, size), requestHead{
+	head, err := json.Marshal(requestHead{
 		Version: protocolVersion, Call: number, Function: b.Function, Range: b.Range.ID, Epoch: b.Epoch, Attempt: b.Attempt,
 		Deadline: deadlineOf(ctx, timeout), Traceparent: handlers.Traceparent(ctx),
 	})
-	text = append(text, `"changes":[`...)
+	if err != nil {
+		return call{}, fmt.Errorf("encode a call: %w", err)
+	}
+	text := append(append(make([]byte, 0, size), head[:len(head)-1]...), `,"changes":[`...)
 	for i := 0; i < len(b.Changes) && err == nil; i++ {
 		if i > 0 {
 			text = append(text, ',')
@@ -71,24 +66,29 @@ func newCall(ctx context.Context, number int64, timeout time.Duration, b trigger
 	return call{number: number, text: append(text, "]}\n"...)}, nil
 }
 
+// appendChange appends a change: its place in the call, the id and the partition key of its
+// document, what the feed says about it, and its documents.
 func appendChange(text []byte, index int, c trigger.Change) ([]byte, error) {
-	text, err := appendOpen(text, changeHead{Index: index, ID: c.ID(), PartitionKey: c.PartitionKey(), Operation: string(c.Operation), LSN: c.LSN, Time: c.Time})
-	if err == nil {
-		text, err = appendLine(append(text, `"document":`...), c.Document)
-	}
-	if err == nil {
-		text, err = appendLine(append(text, `,"previous":`...), c.Previous)
-	}
-	return append(text, '}'), err
+	text = strconv.AppendInt(append(text, `{"index":`...), int64(index), 10)
+	text, idErr := appendString(append(text, `,"id":`...), c.ID())
+	text, keyErr := appendLine(append(text, `,"partitionKey":`...), c.PartitionKey())
+	text, operationErr := appendString(append(text, `,"operation":`...), string(c.Operation))
+	text = strconv.AppendInt(append(text, `,"lsn":`...), c.LSN, 10)
+	text = c.Time.AppendFormat(append(text, `,"time":"`...), time.RFC3339Nano)
+	text, documentErr := appendLine(append(text, `","document":`...), c.Document)
+	text, previousErr := appendLine(append(text, `,"previous":`...), c.Previous)
+	return append(text, '}'), errors.Join(idErr, keyErr, operationErr, documentErr, previousErr)
 }
 
-// appendOpen appends a JSON object without its end, so that further properties may follow.
-func appendOpen(text []byte, object any) ([]byte, error) {
-	head, err := json.Marshal(object)
-	if err != nil {
-		return text, err
+// appendString appends a string as JSON.
+func appendString(text []byte, s string) ([]byte, error) {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] >= utf8.RuneSelf || s[i] == '"' || s[i] == '\\' {
+			quoted, err := json.Marshal(s)
+			return append(text, quoted...), err
+		}
 	}
-	return append(append(text, head[:len(head)-1]...), ','), nil
+	return append(append(append(text, '"'), s...), '"'), nil
 }
 
 // appendLine appends a document, null if there is none, without the line breaks that may be

@@ -85,8 +85,12 @@ func hashText[T string | json.RawMessage](h uint64, text T) uint64 {
 
 // DocumentID returns a document's id, or "" if it has none.
 func DocumentID(document []byte) string {
+	value := cosmos.Property(document, "id")
+	if len(value) > 1 && value[0] == '"' && isUnescaped(value[1:len(value)-1]) {
+		return string(value[1 : len(value)-1])
+	}
 	var id string
-	_ = json.Unmarshal(cosmos.Property(document, "id"), &id)
+	_ = json.Unmarshal(value, &id)
 	return id
 }
 

@@ -30,6 +30,11 @@ func PartitionKey(item cosmos.Item, paths []string) string {
 }
 
 func documentKey(document []byte, paths []string) string {
+	if name := KeyProperty(paths); name != "" {
+		if value := cosmos.Property(document, name); isCanonical(value) {
+			return "[" + string(value) + "]"
+		}
+	}
 	values := make([]any, len(paths))
 	for i, path := range paths {
 		values[i] = valueAt(document, splitKeyPath(path))
