@@ -53,6 +53,37 @@ func TestRequest(t *testing.T) {
 	}
 }
 
+// Whatever ends a line in Python or Node.js, a request is one line, and its documents are the
+// same. What need not be escaped stays as it is.
+func TestRequestIsOneLine(t *testing.T) {
+	for _, document := range []string{
+		"{\"id\":\"1\",\n\"text\":\"x\"}", "{\"id\":\"1\",\r\"text\":\"x\"}", "{\"id\":\"1\",\"text\":\"\u2028\"}", "{\"id\":\"1\",\"text\":\"\u2029\"}",
+		`{"id":"a\"b\\c","text":"\r\n"}`, `{"id":"a\"b","text":"x"}`, `{"id":"Zürich <1>","text":"x"}`,
+	} {
+		c, err := newCall(t.Context(), 1, 0, trigger.NewBatch(triggertest.Upsert(document, "k")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		line, isLine := strings.CutSuffix(string(c.text), "\n")
+		if !isLine || strings.ContainsAny(line, "\n\r\u2028\u2029") {
+			t.Errorf("the request of %q is not one line: %q", document, c.text)
+		}
+		var want map[string]any
+		var got struct {
+			Changes []struct {
+				ID       string
+				Document map[string]any
+			}
+		}
+		if err := errors.Join(json.Unmarshal([]byte(document), &want), json.Unmarshal(c.text, &got)); err != nil {
+			t.Fatal(err)
+		}
+		if got.Changes[0].ID != want["id"] || got.Changes[0].Document["text"] != want["text"] {
+			t.Errorf("%q arrives as %+v", document, got)
+		}
+	}
+}
+
 // A call tells its deadline, which is the earlier one of its context and its timeout, and
 // the trace that it belongs to.
 func TestRequestTellsItsDeadline(t *testing.T) {

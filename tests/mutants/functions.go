@@ -30,6 +30,24 @@ var programs = []mutant{
 		{"handlers/remote/protocol.go", "return trigger.RetryAfter(err, time.Duration(", "_, _ = err, time.Duration("},
 		{"handlers/remote/protocol.go", "*float64(time.Second))), nil", "*float64(time.Second))\n\t\treturn err, nil"},
 	}},
+	{"program-crash-is-an-answer", "a function that exits in a call has not handled it", []edit{
+		{"handlers/remote/command.go", "\t\tslot.fail()\n\t\treturn answer{}, err\n", "\t\tslot.fail()\n\t\treturn answer{}, nil\n"},
+	}},
+	{"program-killed-at-the-end", "a function has the grace to exit at the end", []edit{
+		{"handlers/remote/process.go", "\tcase <-time.After(p.grace):\n", "\tcase <-time.After(0):\n"},
+	}},
+	{"program-key-before-id", "a request has the key and the id of each document", []edit{
+		{"handlers/remote/protocol.go", "`,\"id\":`...), c.ID())", "`,\"id\":`...), string(c.PartitionKey()))"},
+	}},
+	{"program-line-broken", "a document with line breaks is one line of a request", []edit{
+		{"handlers/remote/protocol.go", "bytes.IndexByte(document, '\\n') < 0 && ", ""},
+	}},
+	{"program-separator-kept", "a document with a separator of Unicode is one line of a request to Node.js", []edit{
+		{"handlers/remote/protocol.go", " && !bytes.Contains(document, separators)", ""},
+	}},
+	{"program-quote-in-id", "an id with a quotation mark is escaped in a request", []edit{
+		{"handlers/remote/protocol.go", "s[i] == '\"' || ", ""},
+	}},
 	{"program-late-deadline", "a call tells the earlier end of its context and its timeout", []edit{
 		{"handlers/remote/protocol.go", "callEnd.Before(deadline)", "deadline.Before(callEnd)"},
 	}},
