@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // scanDocuments finds the documents in the body of a feed page or query page,
@@ -119,8 +120,12 @@ func (s *scanner) name() ([]byte, error) {
 
 // Property returns the raw value of a property of a JSON object, or nil if
 // there is none or document is not an object. It decodes nothing. If a name
-// occurs more than once, the last one counts, as in encoding/json.
+// occurs more than once, the last one counts, as in encoding/json. What comes after
+// a property that cannot occur again is not checked.
 func Property(document []byte, name string) []byte {
+	if !mayName(document, name) {
+		return nil
+	}
 	s := scanner{text: newText(document)}
 	if s.expect('{') != nil {
 		return nil
@@ -138,6 +143,9 @@ func Property(document []byte, name string) []byte {
 		}
 		if string(property) == name {
 			found = s.b[from:s.i:s.i]
+			if !mayName(s.b[s.i:], name) {
+				return found
+			}
 		}
 		if s.next() != '}' && s.expect(',') != nil {
 			return nil
@@ -145,6 +153,20 @@ func Property(document []byte, name string) []byte {
 	}
 	return found
 }
+
+// mayName reports whether a part of a document may have a property, as it is or with escapes.
+// It saves most scans to the end of a document.
+func mayName(part []byte, name string) bool {
+	if strings.ContainsAny(name, "\"\\/\b\f\n\r\t") { // they have escapes of their own
+		return true
+	}
+	var buffer [64]byte
+	quoted := append(append(append(buffer[:0], '"'), name...), '"')
+	return bytes.Contains(part, quoted) || bytes.Contains(part, unicodeEscape)
+}
+
+// unicodeEscape begins the escape of a character by its number.
+var unicodeEscape = []byte(`\u`)
 
 // documents scans the Documents array into items.
 func (s *scanner) documents() error {

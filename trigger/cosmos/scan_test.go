@@ -161,8 +161,11 @@ func TestProperty(t *testing.T) {
 		{`[{"id":1}]`, "id", ``},
 		{`"id"`, "id", ``},
 		{``, "id", ``},
-		{`{"id":1`, "id", ``},
+		{`{"id":1`, "id", `1`},
 		{`{"id"}`, "id", ``},
+		{`{"id":1,"\u0069d":2}`, "id", `2`},
+		{`{"a/b":1,"a\/b":2}`, "a/b", `2`},
+		{`{"a\tb":1}`, "a\tb", `1`},
 	} {
 		if got := string(Property([]byte(test.document), test.name)); got != test.want {
 			t.Errorf("%q of %s is %s, want %s", test.name, test.document, got, test.want)
