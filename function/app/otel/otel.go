@@ -163,7 +163,11 @@ func linksOf(changes []trigger.Change) (links []trace.Link) {
 			continue
 		}
 		seen[written.SpanID()] = true
-		if links = append(links, trace.Link{SpanContext: written}); len(links) == mostLinks {
+		link := trace.Link{SpanContext: written}
+		if state := written.TraceState().String(); state != "" { // the exporter leaves the state of a link out
+			link.Attributes = []attribute.KeyValue{attribute.String("w3c.tracestate", state)}
+		}
+		if links = append(links, link); len(links) == mostLinks {
 			break
 		}
 	}

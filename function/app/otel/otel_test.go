@@ -91,7 +91,7 @@ func TestCallsAndMetricsReachTheCollector(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	carries := `"traceparent":"00-` + writerTrace + `-` + writerSpan + `-01"`
+	carries := `"traceparent":"00-` + writerTrace + `-` + writerSpan + `-01","tracestate":"shop=cart,vendor=1"`
 	handler := hooks.Wrap("board", func(ctx context.Context, b trigger.Batch) error {
 		if !trace.SpanContextFromContext(ctx).IsValid() {
 			t.Error("the handler's context has no span")
@@ -124,6 +124,9 @@ func TestCallsAndMetricsReachTheCollector(t *testing.T) {
 	first, second := c.spans[0], c.spans[1]
 	if first.Name != "process board" || len(first.Links) != 1 || string(first.Links[0].TraceId) != string(decode(t, writerTrace)) || first.Kind != spanpb.Span_SPAN_KIND_CONSUMER {
 		t.Errorf("span %v", first)
+	}
+	if a := first.Links[0].Attributes; len(a) != 1 || a[0].Key != "w3c.tracestate" || a[0].Value.GetStringValue() != "shop=cart,vendor=1" {
+		t.Errorf("the link has the attributes %v", a)
 	}
 	if second.Status.GetCode() != spanpb.Status_STATUS_CODE_ERROR || len(second.Links) != 0 || len(second.Events) != 1 {
 		t.Errorf("span %v", second)
