@@ -59,7 +59,7 @@ func (l *lifeLog) take(function string) trigger.Summary {
 // tell logs the progress of one function. The lag is that of the ranges on this host,
 // as far as their last reads have seen it.
 func (l *lifeLog) tell(f trigger.FunctionStatus, every time.Duration) {
-	behind, seconds, known, stalled := int64(0), 0.0, true, 0
+	behind, seconds, known, stalled := int64(0), 0.0, f.Problem == "", 0
 	for _, r := range f.Ranges {
 		behind += r.Behind
 		seconds = max(seconds, r.BehindSeconds)

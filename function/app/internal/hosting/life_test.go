@@ -68,3 +68,31 @@ func TestRunTellsItsLife(t *testing.T) {
 		t.Errorf("an orderly life is logged as\n%s", out.String())
 	}
 }
+
+// Of a function that cannot start nobody knows how far it is behind.
+func TestRunTellsUnknownLag(t *testing.T) {
+	account := apptest.ServeAccount(t, emulator.ServeOptions{})
+	s, err := hosttest.Load(t, account.Env("HALLEY_CONTAINER_NAME", "absent"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out apptest.Lines
+	a, err := hosting.Open(t.Context(), s, hosting.Options{Grace: time.Second}, hosting.TextLogger(&out, "info"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- a.RunTelling(ctx, 50*time.Millisecond) }()
+	told := regexp.MustCompile(`progress.*"behind": ("\?"|\d+).*"problem": "cannot start`)
+	var found []string
+	for deadline := time.Now().Add(apptest.Patience); found == nil && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		found = told.FindStringSubmatch(out.String())
+	}
+	if found == nil || found[1] != `"?"` {
+		t.Errorf("the lag is told as %v:\n%s", found, out.String())
+	}
+	cancel()
+	<-done // it ends with the error of the function, or in order
+}

@@ -227,7 +227,7 @@ func heldRange(function, owner string, r trigger.RangeStatus) page.Range {
 	row := page.Range{
 		Function: function, Range: r.Range, Owner: owner, Epoch: r.Epoch, LastLSN: r.LastLSN, Paused: r.Paused,
 		Changes: r.Behind, Exact: r.Behind == 0, Known: r.BehindKnown, Seconds: r.BehindSeconds,
-		Batches: r.Batches, Handled: r.Changes, Retries: r.Retries, DeadLetters: r.DeadLetters,
+		Counted: true, Batches: r.Batches, Handled: r.Changes, Retries: r.Retries, DeadLetters: r.DeadLetters,
 		Waiting: r.WaitingKeys, Blocked: r.BlockedKeys, Postponed: r.PostponedKeys, NextDue: r.NextDue, Checkpointed: r.Checkpointed,
 		Problem: r.Problem, Limited: r.Limited, Stalls: r.Stalls,
 	}

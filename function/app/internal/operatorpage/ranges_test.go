@@ -46,7 +46,10 @@ func TestPageJoinsHostsAndLeases(t *testing.T) {
 	for _, r := range state.Ranges {
 		rows[r.Range] = r
 	}
-	if r := rows["0"]; r.Continuation != `"8"` || r.Epoch != 7 || r.Handled != 4 || r.Owner != "host-a" || r.Problem != "handler has failed" || r.Advice == "" {
+	if rows["2"].Counted || rows["4"].Counted {
+		t.Error("this process has counts of a range of another one")
+	}
+	if r := rows["0"]; r.Continuation != `"8"` || r.Epoch != 7 || !r.Counted || r.Handled != 4 || r.Owner != "host-a" || r.Problem != "handler has failed" || r.Advice == "" {
 		t.Errorf("a range that is held: %+v", r)
 	}
 	if _, shown := rows["1"]; shown {

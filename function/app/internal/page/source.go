@@ -111,10 +111,11 @@ type Range struct {
 	Known   bool    `json:"known"` // whether that is known
 	Seconds float64 `json:"seconds"`
 
-	Batches     int `json:"batches"` // since the acquisition, as the counts that follow
-	Handled     int `json:"handled"`
-	Retries     int `json:"retries"`
-	DeadLetters int `json:"deadLetters"`
+	Counted     bool `json:"counted"` // a host of this process has the range, so that the next four counts are known
+	Batches     int  `json:"batches"` // since the acquisition, as the counts that follow
+	Handled     int  `json:"handled"`
+	Retries     int  `json:"retries"`
+	DeadLetters int  `json:"deadLetters"`
 
 	Waiting      int       `json:"waiting"`               // keys with a change that is being retried
 	Blocked      int       `json:"blocked"`               // keys behind a dead letter

@@ -34,12 +34,17 @@ function el(tag, props = {}, ...children) {
   return e
 }
 
-const clock = t => new Date(t).toLocaleTimeString([], { hour12: false, hour: '2-digit', minute: '2-digit', second: '2-digit' })
+// clock shows a time of today, or a time with its day.
+function clock(t) {
+  const d = new Date(t), isToday = d.toDateString() === new Date().toDateString()
+  return d.toLocaleString([], { ...(isToday ? {} : { year: 'numeric', month: 'short', day: 'numeric' }), hour12: false, hour: '2-digit', minute: '2-digit', second: '2-digit' })
+}
 const exactClock = t => clock(t) + '.' + String(new Date(t).getMilliseconds()).padStart(3, '0')
-const time = (t, text = clock(t)) => el('time', { datetime: t, title: new Date(t).toLocaleString() }, text)
+const time = (t, text = clock(t)) => el('time', { datetime: t, title: new Date(t).toLocaleString([], { dateStyle: 'medium', timeStyle: 'long' }) }, text)
 const millis = n => n < 1 ? n.toFixed(2) + ' ms' : n < 1000 ? Math.round(n) + ' ms' : (n / 1000).toFixed(1) + ' s'
 const age = s => s < 120 ? Math.round(s) + ' s' : s < 7200 ? Math.round(s / 60) + ' min' : Math.round(s / 3600) + ' h'
 const plural = (n, thing) => `${n} ${thing}${n === 1 ? '' : 's'}`
+const counted = (r, n) => r.counted ? n : '–' // another process counts what it handles
 const behind = r => !r.known ? '?' : (r.exact ? '' : '~') + r.changes
 
 // keyText shows the key of one string without its brackets.
@@ -373,14 +378,14 @@ function showRanges() {
   reconcile($('range-rows'), rows, r => r.function + '\n' + r.range, r => el('tr', {},
     el('td', {}, r.function), el('td', { class: 'mono', title: visible(r.range) }, link({ function: r.function, range: r.range }, middle(r.range))), el('td', {}, r.owner || '(free)'),
     el('td', { class: 'number' }, behind(r)), el('td', { class: 'number' }, r.known ? age(r.seconds) : '?'),
-    el('td', {}, spark(r.rate || Array(60).fill(0))), el('td', { class: 'number' }, r.handled), el('td', { class: 'number' }, r.retries),
+    el('td', {}, spark(r.rate || Array(60).fill(0))), el('td', { class: 'number' }, counted(r, r.handled)), el('td', { class: 'number' }, counted(r, r.retries)),
     el('td', { class: 'mono', title: `epoch ${visible(r.epoch)}` }, r.continuation || '-', r.checkpointed ? el('small', {}, ' ', time(r.checkpointed)) : null), rangeState(r),
     acts ? el('td', {}, el('div', { class: 'actions' },
       can('pause') ? el('button', { type: 'button', 'aria-label': 'Manage range ' + visible(r.range), on: () => manage({ function: r.function, range: r.range }) }, 'Manage') : null, actionButton('split', 'Split', { function: r.function, range: r.range }, 'range ' + r.range),
       actionButton('merge', 'Merge with next', { function: r.function, range: r.range }, 'range ' + r.range))) : null))
   const f = filters(), filtered = f.function || f.range || f.rangeState
   $('ranges-empty').hidden = rows.length > 0
-  $('ranges-empty').textContent = filtered ? 'No range matches the filter.' : 'No host has run.'
+  $('ranges-empty').textContent = filtered ? 'No range matches the filter.' : status.hosts.length ? 'No host has a range yet.' : 'No host has run.'
   $('ranges-note').textContent = rangeTotal ? `${rows.length < rangeTotal ? `${rangesFrom + 1} to ${rangesFrom + rows.length} of ` : ''}${plural(rangeTotal, 'range')}${filtered ? ' found' : ''}, those with a problem first` : ''
   $('ranges-next').hidden = !rangesNext
   $('ranges-back').hidden = !rangesFrom
