@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -62,6 +63,16 @@ func TestCheckWithPartitionKeyContainer(t *testing.T) {
 	a.Create(t, "leases2", "/partitionKey", 1)
 	if out, err := runCheck(t, a.Env("HALLEY_LEASE_CONTAINER_NAME", "leases2")); err != nil {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// With leases in another account, both are named, each as what it is for.
+func TestCheckNamesBothAccounts(t *testing.T) {
+	a, leases := apptest.ServeAccount(t, emulator.ServeOptions{}), apptest.ServeAccount(t, emulator.ServeOptions{})
+	out, err := runCheck(t, a.Env("HALLEY_LEASE_CONNECTION", "Leases", "Leases", leases.ConnectionString()))
+	want := fmt.Sprintf("connection CosmosDB (%s, connection string in CosmosDB; leases: %s, connection string in Leases)", a.Endpoint(), leases.Endpoint())
+	if err != nil || !strings.Contains(out, want) {
+		t.Errorf("%v, want %q in\n%s", err, want, out)
 	}
 }
 

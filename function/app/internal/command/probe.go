@@ -35,12 +35,16 @@ type probe struct {
 // probing allows one retry, so that a failure shows soon.
 var probing = policy.RetryOptions{MaxRetries: 1}
 
+// open returns a client of an account, and adds the account to the note.
 func (p *probe) open(name settings.ConnectionName) (*cosmos.Client, error) {
 	c, err := account.Resolve(p.f.ConnectionDefaults, name)
 	if err != nil {
 		return nil, err
 	}
-	p.note = c.Endpoint + ", " + c.Kind
+	if p.note != "" {
+		p.note += "; leases: "
+	}
+	p.note += c.Endpoint + ", " + c.Kind
 	return c.Client(cosmos.ClientOptions{PreferredRegions: p.f.PreferredLocations, ClientOptions: azcore.ClientOptions{Retry: probing}})
 }
 
