@@ -92,13 +92,22 @@ func (g Lag) MarshalJSON() ([]byte, error) {
 	}{fields: fields(g), Kind: LagUnknown})
 }
 
-// estimateParallel is the number of leases that are read at a time.
-const estimateParallel = 16
+// estimateParallel is the number of leases whose feed is read at a time. The feed has
+// feedPatience to answer for each leasesPerPatience of them: while it is throttled, the
+// leases tell why.
+const (
+	estimateParallel  = 16
+	feedPatience      = 2 * time.Second
+	leasesPerPatience = 500
+)
+
+var errFeedSilent = errors.New("the feed has not answered in time")
 
 // EstimateLag reads every lease of a function and one change of the feed behind it: the lag
 // is exact for a range that is not behind, or only by its newest transaction.
 // It writes nothing, owns nothing, and may be called by a process that runs no
-// host. A part of the key space that no lease covers is a Lag with a Problem. If no host
+// host. The lag of a range whose feed does not answer for 2 s, as while it is throttled, is
+// not known. A part of the key space that no lease covers is a Lag with a Problem. If no host
 // has ever run the function, the result is empty.
 func EstimateLag(ctx context.Context, leases *cosmos.Container, source FeedSource) ([]Lag, error) {
 	return estimateLag(ctx, leases, source, 1)
@@ -125,13 +134,15 @@ func estimateLag(ctx context.Context, leases *cosmos.Container, source FeedSourc
 	}
 	e := &lagEstimate{functionName: source.Name, leases: set, feedSource: newSource(source, found.Since, set.Monitored().ResourceID), maxItems: maxItems}
 	lags := make([]Lag, len(found.Leases), len(found.Leases)+len(found.Invalid)+len(found.Gaps))
+	reading, stop := context.WithTimeoutCause(ctx, feedPatience*time.Duration(1+len(found.Leases)/leasesPerPatience), errFeedSilent)
+	defer stop()
 	slots := make(chan struct{}, estimateParallel)
 	var working sync.WaitGroup
 	for i, l := range found.Leases {
 		slots <- struct{}{}
 		working.Go(func() {
 			defer func() { <-slots }()
-			lags[i] = e.leaseLag(ctx, l)
+			lags[i] = e.leaseLag(reading, l)
 		})
 	}
 	working.Wait()
@@ -183,6 +194,9 @@ func (e *lagEstimate) leaseLag(ctx context.Context, l *lease.Lease) Lag {
 	total.Postponed, total.NextDue = postponed.keys, unixTime(postponed.due)
 	var problems []string
 	if err := e.addLag(ctx, l, &total); err != nil {
+		if cause := context.Cause(ctx); errors.Is(cause, errFeedSilent) {
+			err = fmt.Errorf("%w: %w", cause, err)
+		}
 		total.addUnknown(err)
 		total.Changes, total.Transactions = max(total.Changes, 1), max(total.Transactions, 1)
 	}

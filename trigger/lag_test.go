@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"halley/trigger/cosmos"
+	"halley/trigger/emulator"
 )
 
 func (w *world) lagByRange(change ...func(*Function)) map[string]Lag {
@@ -190,6 +191,31 @@ func TestLagOfFailingRange(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		if got := w.lagByRange()["0"]; got.Changes != 1 || got.Seconds < 600 || got.Owner != "a" {
 			t.Errorf("blocked: %+v", got)
+		}
+		stop()
+	})
+}
+
+// While the feed is throttled, a lease tells its part after two seconds.
+func TestLagOfThrottledFeed(t *testing.T) {
+	inWorld(t, 4, func(t *testing.T, w *world) {
+		stop := w.startHost(w.host("a", w.recorder("a")))
+		w.writeMany("doc", 10)
+		time.Sleep(time.Minute)
+		w.account.Inject(emulator.Fault{Method: http.MethodGet, Path: "/colls/items/docs$", Status: 429, RetryAfter: 3 * time.Second})
+		began := time.Now()
+		lags, err := CountLag(t.Context(), w.leases, FeedSource{Name: "test", Container: w.items, StartFrom: FromBeginning()})
+		must(t, err)
+		if took := time.Since(began); took > feedPatience+100*time.Millisecond {
+			t.Errorf("it took %s", took)
+		}
+		for _, l := range lags {
+			if l.Known || l.Owner != "a" || l.Continuation == "" || !strings.Contains(l.Problem, "has not answered in time") || !strings.Contains(l.Problem, "429") {
+				t.Errorf("range %s: %+v", l.Range, l)
+			}
+		}
+		if len(lags) != 4 {
+			t.Errorf("%d leases", len(lags))
 		}
 		stop()
 	})

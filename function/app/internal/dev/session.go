@@ -79,9 +79,6 @@ func (s *session) begin(working context.Context, fail context.CancelCauseFunc) {
 }
 
 // look returns the lag of each function.
-func (s *session) look(ctx context.Context) (lags []operate.FunctionLag) {
-	for _, f := range s.world.settings.Functions {
-		lags = append(lags, operate.EstimateLag(ctx, f, s.lags))
-	}
-	return lags
+func (s *session) look(ctx context.Context) []operate.FunctionLag {
+	return operate.EstimateLags(ctx, s.world.settings.Functions, s.lags)
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"halley/function/app/internal/account"
@@ -90,8 +91,7 @@ func orNull[T any](known bool, v *T) *T {
 func Look(ctx context.Context, s *settings.Settings, clients account.Clients) (LagReport, error) {
 	r := LagReport{Time: time.Now().UTC(), LagTotal: nothingBehind}
 	unknown, stalled := 0, 0
-	for _, f := range s.Functions {
-		l := estimateLag(ctx, f, clients, trigger.CountLag)
+	for _, l := range lagsOf(ctx, s.Functions, clients, trigger.CountLag) {
 		if l.Problem != "" {
 			unknown++
 		}
@@ -121,23 +121,39 @@ func (l *FunctionLag) isStalled(lease trigger.Lag, now time.Time) bool {
 	return slices.ContainsFunc(lease.Stalls, func(s stall.Stall) bool { return !s.Kind.IsLimit() && now.Sub(s.Since) >= l.stallAfter })
 }
 
-// EstimateLag estimates the lag of one function. Its Problem says why it could not.
-func EstimateLag(ctx context.Context, f settings.Function, clients account.Clients) FunctionLag {
-	return estimateLag(ctx, f, clients, trigger.EstimateLag)
+// EstimateLags estimates the lag of each function. The Problem of one says why it could not.
+func EstimateLags(ctx context.Context, functions []settings.Function, clients account.Clients) []FunctionLag {
+	return lagsOf(ctx, functions, clients, trigger.EstimateLag)
 }
 
-func estimateLag(ctx context.Context, f settings.Function, clients account.Clients,
-	estimate func(context.Context, *cosmos.Container, trigger.FeedSource) ([]trigger.Lag, error)) FunctionLag {
-	l := FunctionLag{Name: f.Name, Leases: []trigger.Lag{}, LagTotal: nothingBehind, stallAfter: time.Duration(f.StallAfter)}
-	at, err := clients.Open(f)
-	if err == nil {
-		err = clients.Reach(ctx, f)
+// estimate is [trigger.EstimateLag] or [trigger.CountLag].
+type estimate func(context.Context, *cosmos.Container, trigger.FeedSource) ([]trigger.Lag, error)
+
+// lagsOf looks at all functions at the same time, so that the feed of one does not delay what
+// the leases of the others tell.
+func lagsOf(ctx context.Context, functions []settings.Function, clients account.Clients, look estimate) []FunctionLag {
+	lags := make([]FunctionLag, len(functions))
+	var working sync.WaitGroup
+	for i, f := range functions {
+		at, err := clients.Open(f)
+		if err == nil {
+			err = clients.Reach(ctx, f)
+		}
+		working.Go(func() {
+			var leases []trigger.Lag
+			if err == nil {
+				leases, err = look(ctx, at.Leases, f.TriggerFunction(at.Monitored).FeedSource)
+			}
+			lags[i] = sumOf(f, leases, err)
+		})
 	}
-	if err == nil {
-		var leases []trigger.Lag
-		leases, err = estimate(ctx, at.Leases, f.TriggerFunction(at.Monitored).FeedSource)
-		l.Leases = append(l.Leases, leases...)
-	}
+	working.Wait()
+	return lags
+}
+
+// sumOf returns the lag of a function with that of its leases. err says why there are none.
+func sumOf(f settings.Function, leases []trigger.Lag, err error) FunctionLag {
+	l := FunctionLag{Name: f.Name, Leases: append([]trigger.Lag{}, leases...), LagTotal: nothingBehind, stallAfter: time.Duration(f.StallAfter)}
 	switch {
 	case err != nil:
 		l.Problem, l.Exact, l.Known = err.Error(), false, false

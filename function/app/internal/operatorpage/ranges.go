@@ -119,14 +119,11 @@ func (v *pageView) functionViews() (views []operate.FunctionView) {
 }
 
 // lookAtLags estimates the lag of all functions.
-func (d *Source) lookAtLags(ctx context.Context) (lags []operate.FunctionLag) {
+func (d *Source) lookAtLags(ctx context.Context) []operate.FunctionLag {
 	ctx, cancel := context.WithTimeout(ctx, pageLagTime)
 	defer cancel()
 	d.accounts.ForgetReached() // tried again at each look
-	for _, f := range d.settings.Functions {
-		lags = append(lags, operate.EstimateLag(ctx, f, d.accounts))
-	}
-	return lags
+	return operate.EstimateLags(ctx, d.settings.Functions, d.accounts)
 }
 
 func (v *pageView) addHost(h Host) {
