@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"halley/trigger/internal/lease"
 )
@@ -178,7 +179,7 @@ func (r *functionRunner) acquireListed(ctx context.Context, stop *stopBudget, l 
 		return nil, err
 	}
 	w := r.newWorker(held, stop)
-	w.superseded = superseded
+	w.superseded, w.sharesFrom = superseded, r.lastOwned(l)
 	w.deadLetterLists, w.listsBefore = r.deadLetterLists, r.deadLetterLists.begun.Load()
 	if listed != nil && l.Owner() == "" {
 		w.listsBefore = listed.listsBefore
@@ -188,4 +189,18 @@ func (r *functionRunner) acquireListed(ctx context.Context, stop *stopBudget, l 
 	r.mu.Unlock()
 	r.emitEvent(Event{Kind: EventAcquired, Range: held.Lease().Token(), Epoch: held.Epoch(), Continuation: held.Lease().Continuation()})
 	return w, nil
+}
+
+// clockError bounds the error of the service's clock as this host knows it, from answers and
+// timestamps of whole seconds.
+const clockError = 2 * time.Second
+
+// lastOwned returns when another host may last have had a lease as it was listed, on this
+// host's clock; the zero time if none has had it. The lease is acquired as it was listed, so
+// that none has had it since.
+func (r *functionRunner) lastOwned(l *lease.Lease) time.Time {
+	if l.NeverOwned() {
+		return time.Time{}
+	}
+	return time.Now().Add(l.Written().Sub(r.leases.Now()) + clockError)
 }

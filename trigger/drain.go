@@ -203,6 +203,7 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseLis
 	}
 	reserved := r.host.pageBudget.Join(r.host.options.Owner, l.Token(), r.function.Name)
 	defer r.host.pageBudget.Leave(reserved)
+	r.host.pageBudget.ShareFrom(reserved, r.lastOwned(l))
 	w, err := d.acquireRange(ctx, l, listed, reserved)
 	switch {
 	case err == nil:

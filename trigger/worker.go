@@ -32,6 +32,7 @@ type rangeWorker struct {
 	rangeDelivery *delivery.Delivery
 	rangeStats    *rangeStats
 	reservedBytes *feed.ReservedBytes // set by workRange if it is nil
+	sharesFrom    time.Time           // see lastOwned
 	log           *slog.Logger
 	emitEvent     func(Event)
 	noteAnswer    func(use accountUse, err error) // of an account
@@ -141,6 +142,7 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 	w.endWork, w.caller = end, ctx
 	if w.reservedBytes == nil {
 		w.reservedBytes = w.host.pageBudget.Join(append(w.jitterKey(), w.function.Name)...)
+		w.host.pageBudget.ShareFrom(w.reservedBytes, w.sharesFrom)
 		defer w.host.pageBudget.Leave(w.reservedBytes)
 	}
 

@@ -3,6 +3,9 @@ package main
 // pageGrowth are planted bugs in the size of pages, and in the parts by which a page that has grown
 // is taken in.
 var pageGrowth = []mutant{
+	{"page-from-before-another-host", "a range that another host has had gets no older page", []edit{
+		{"trigger/internal/feed/shared.go", "return !a.kept.since.Before(from)", "return true"},
+	}},
 	{"pages-do-not-grow", "a range that is behind is read in large pages", []edit{
 		{"trigger/internal/feed/growth.go", "\tcase seen == pageFull:\n\t\treturn s.most\n", ""},
 	}},

@@ -35,6 +35,8 @@ type ReservedBytes struct {
 	itemBytes int64 // of one change of the newest page, 0 before the first
 	isIdle    bool  // the last read found nothing new
 
+	sharesFrom time.Time // pages that other functions have read before are not for it
+
 	onLeave func() // called with the lock held; nil if there is nothing to do
 }
 
@@ -65,6 +67,14 @@ func (b *Budget) Join(key ...any) *ReservedBytes {
 	defer b.mu.Unlock()
 	b.ranges++
 	return &ReservedBytes{turn: backoff.Spread(turnSpread, key...)}
+}
+
+// ShareFrom refuses the pages that other functions have read before a time: since then another
+// host may have delivered newer versions of their documents.
+func (b *Budget) ShareFrom(reserved *ReservedBytes, t time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	reserved.sharesFrom = t
 }
 
 // Leave takes the place of a range away. All its pages are released.

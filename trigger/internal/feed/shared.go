@@ -17,7 +17,7 @@ import (
 //
 // A function that needs an answer while another one's request for it is under way waits
 // for that request. A page with changes is kept for the functions that are still
-// before its end. An answer without changes says only that there was nothing new when it
+// before its end, see also [Budget.ShareFrom]. An answer without changes says only that there was nothing new when it
 // was given. It serves another function if
 //
 //   - its request is newer than the last read of that function,
@@ -162,7 +162,7 @@ func (s *SharedReads) find(request sharedRequest, reading *Reading) (page *Page,
 	case answer.kept == nil:
 		answer.waiting++
 		return nil, answer, answer.waiting
-	case answer.serves(request, reader):
+	case answer.serves(request, reader, reading.by.sharesFrom):
 		return s.take(answer, reader, reading), nil, 0
 	default:
 		b.dropPage(answer.kept)
@@ -206,10 +206,10 @@ func (s *SharedReads) leave(reserved *ReservedBytes, part feedPart) {
 	}
 }
 
-// serves reports whether a reader may take an answer. The lock is held.
-func (a *sharedAnswer) serves(request sharedRequest, reader *sharedReader) bool {
+// serves reports whether a reader may take an answer of a time or later. The lock is held.
+func (a *sharedAnswer) serves(request sharedRequest, reader *sharedReader, from time.Time) bool {
 	if !a.kept.page.NotModified {
-		return true
+		return !a.kept.since.Before(from)
 	}
 	return a.request > reader.request && time.Since(a.kept.since) < request.maxAge &&
 		a.kept.page.SessionToken == request.container.SessionToken(request.Range)

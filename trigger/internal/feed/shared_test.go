@@ -208,6 +208,32 @@ func TestFunctionsShareThePagesOfOneRange(t *testing.T) {
 	})
 }
 
+// A range that another host has had meanwhile does not get an older version of a document than
+// that host may have delivered.
+func TestPageFromBeforeAnotherHostIsReadAgain(t *testing.T) {
+	withAccount(t, func(t *testing.T, a *account) {
+		readers, shared := a.readers(NewBudget(1<<20), 2, false)
+		for _, f := range readers {
+			f.expect("")
+		}
+		time.Sleep(5 * time.Second) // longer than an answer without changes serves
+		a.write(a.writer, "a", "b")
+		readers[0].expect("", "a", "b") // kept for the other one
+		time.Sleep(30 * time.Second)
+		a.write(a.writer, "a")
+		a.expectReads(3)
+		readers[1].budget.ShareFrom(readers[1].reserved, time.Now())
+		position := readers[1].expect("", "b", "a").Continuation
+		a.expectReads(1)
+		readers[0].budget.ShareFrom(readers[0].reserved, time.Now())
+		if got := readers[0].expect("", "b", "a").Continuation; got != position {
+			t.Errorf("the newer page ends at %s and not at %s", got, position)
+		}
+		a.expectReads(0)
+		a.closeAll(shared, readers...)
+	})
+}
+
 func TestDrainsShareAnswersOfRangesThatOthersReachLater(t *testing.T) {
 	withAccount(t, func(t *testing.T, a *account) {
 		a.write(a.writer, "a")

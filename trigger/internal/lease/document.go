@@ -132,6 +132,11 @@ func (l *Lease) OwnedByHalley() bool {
 	return strings.HasPrefix(l.properties[incarnationProperty], l.owner+"/")
 }
 
+// NeverOwned reports whether no host has read the range of the lease since it was created.
+func (l *Lease) NeverOwned() bool {
+	return l.owner == "" && l.continuation == "" && l.properties[incarnationProperty] == ""
+}
+
 // Free reports whether a host may acquire the lease without taking it from a
 // live owner.
 func (l *Lease) Free(now time.Time, expiration time.Duration) bool {
