@@ -81,7 +81,7 @@ func TestChangesMadeByHand(t *testing.T) {
 	}{
 		{Upsert(`{"id":"a"}`, "k"), cosmos.OperationUpsert, "a", `["k"]`, `{"id":"a"}`},
 		{Upsert(map[string]any{"id": "a"}, "t", 7, nil), cosmos.OperationUpsert, "a", `["t",7,null]`, `{"id":"a"}`},
-		{Upsert([]byte(`{"id":"a"`)), cosmos.OperationUpsert, "", `[]`, `{"id":"a"`},
+		{Upsert([]byte(`{"id":"a"`)), cosmos.OperationUpsert, "a", `[]`, `{"id":"a"`},
 		{SoftDelete(json.RawMessage(`{"id":"a"}`), true), cosmos.OperationDelete, "a", `[true]`, `{"id":"a"}`},
 		{Create(`{"id":"a"}`, "k"), cosmos.OperationCreate, "a", `["k"]`, `{"id":"a"}`},
 		{Replace(`{"id":"a","n":2}`, `{"id":"a","n":1}`, "k"), cosmos.OperationReplace, "a", `["k"]`, `{"id":"a","n":2}`},
