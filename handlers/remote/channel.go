@@ -30,7 +30,7 @@ func (p *process) received(line []byte) {
 	switch err := json.Unmarshal(line, &m); {
 	case err == nil && m.Log != nil:
 		m.Log.write(p.log)
-	case err == nil && m.Ready != nil && *m.Ready == protocolVersion && p.isStarting():
+	case err == nil && m.Ready != nil && *m.Ready == channelVersion && p.isStarting():
 		close(p.ready)
 	default:
 		p.answered(line)

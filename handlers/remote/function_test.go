@@ -315,7 +315,7 @@ func TestCommandsThatAreNotFunctions(t *testing.T) {
 	for command, want := range map[string]string{
 		"":                                     "setting HALLEY_ORDERS_COMMAND is empty; write for example python3 -m halley orders",
 		"halley-no-such-interpreter x":         "setting HALLEY_ORDERS_COMMAND cannot be started",
-		`["sh", "-c", "echo hi >&4"]`:          `it must say {"ready":1} first, and says: hi`,
+		`["sh", "-c", "echo hi >&4"]`:          `it must say {"ready":2} first, and says: hi`,
 		`["sh", "-c", "exit 0"]`:               "the command exited with status 0",
 		`["sh", "-c", "echo old >&2; exit 1"]`: "its last lines:\nold",
 	} {

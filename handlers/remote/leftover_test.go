@@ -25,7 +25,7 @@ func TestChildrenEndWithTheirProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PIPE", pipe)
-	t.Setenv("HALLEY_ORDERS_COMMAND", fmt.Sprintf(`["sh", "-c", %q]`, `echo '{"ready":1}' >&4; read -r line <&3; sleep 600 >"$PIPE" 2>&1 & exit 3`))
+	t.Setenv("HALLEY_ORDERS_COMMAND", fmt.Sprintf(`["sh", "-c", %q]`, `echo '{"ready":2}' >&4; read -r line <&3; sleep 600 >"$PIPE" 2>&1 & exit 3`))
 	handle := handlerstest.Under(t, functionEntry, handlers.Env{})
 	failed := make(chan error, 1)
 	go func() { failed <- handle(t.Context(), trigger.NewBatch(changesOf(1)...)) }()

@@ -104,7 +104,7 @@ func (p *process) waitUntilReady(ctx context.Context) error {
 	case line := <-p.answers:
 		p.kill()
 		<-p.exited
-		return fmt.Errorf("it must say {\"ready\":%d} first, and says: %s", protocolVersion, shorten(string(line)))
+		return fmt.Errorf("it must say {\"ready\":%d} first, and says: %s", channelVersion, shorten(string(line)))
 	case <-ctx.Done():
 		p.kill()
 		<-p.exited

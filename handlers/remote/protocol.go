@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,10 +16,14 @@ import (
 
 	"halley/handlers"
 	"halley/trigger"
+	"halley/trigger/cosmos"
 )
 
 // protocolVersion is that of requests and answers, see docs/handlers/remote.md.
 const protocolVersion = 1
+
+// channelVersion is that of a channel, whose requests have their changes in columns.
+const channelVersion = 2
 
 // requestHead is one call of the function, without its changes.
 type requestHead struct {
@@ -38,46 +43,101 @@ type call struct {
 	text   []byte // JSON, with a line break at its end and no other
 }
 
-// newCall encodes a batch. The call ends with its context, or after the timeout, if that
-// is not 0.
-func newCall(ctx context.Context, number int64, timeout time.Duration, b trigger.Batch) (call, error) {
+// newCall encodes a batch in a version of the protocol. The call ends with its context, or
+// after the timeout, if that is not 0.
+func newCall(ctx context.Context, version int, number int64, timeout time.Duration, b trigger.Batch) (call, error) {
 	const headSize = 512 // enough for most heads
 	size := headSize
 	for _, c := range b.Changes {
 		size += len(c.Document) + len(c.Previous) + headSize
 	}
 	head, err := json.Marshal(requestHead{
-		Version: protocolVersion, Call: number, Function: b.Function, Range: b.Range.ID, Epoch: b.Epoch, Attempt: b.Attempt,
+		Version: version, Call: number, Function: b.Function, Range: b.Range.ID, Epoch: b.Epoch, Attempt: b.Attempt,
 		Deadline: deadlineOf(ctx, timeout), Traceparent: handlers.Traceparent(ctx),
 	})
 	if err != nil {
 		return call{}, fmt.Errorf("encode a call: %w", err)
 	}
-	text := append(append(make([]byte, 0, size), head[:len(head)-1]...), `,"changes":[`...)
-	for i := 0; i < len(b.Changes) && err == nil; i++ {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text, err = appendChange(text, i, b.Changes[i])
+	text := append(append(make([]byte, 0, size), head[:len(head)-1]...), ',')
+	if version == channelVersion {
+		text, err = appendColumns(text, b.Changes)
+	} else {
+		text, err = appendRows(text, b.Changes)
 	}
 	if err != nil {
 		return call{}, fmt.Errorf("encode %d changes: %w", len(b.Changes), err)
 	}
-	return call{number: number, text: append(text, "]}\n"...)}, nil
+	return call{number: number, text: append(text, "}\n"...)}, nil
 }
 
-// appendChange appends a change: its place in the call, the id and the partition key of its
-// document, what the feed says about it, and its documents.
-func appendChange(text []byte, index int, c trigger.Change) ([]byte, error) {
-	text = strconv.AppendInt(append(text, `{"index":`...), int64(index), 10)
-	text, idErr := appendString(append(text, `,"id":`...), c.ID())
-	text, keyErr := appendLine(append(text, `,"partitionKey":`...), c.PartitionKey())
-	text, operationErr := appendString(append(text, `,"operation":`...), string(c.Operation))
-	text = strconv.AppendInt(append(text, `,"lsn":`...), c.LSN, 10)
-	text = c.Time.AppendFormat(append(text, `,"time":"`...), time.RFC3339Nano)
-	text, documentErr := appendLine(append(text, `","document":`...), c.Document)
-	text, previousErr := appendLine(append(text, `,"previous":`...), c.Previous)
-	return append(text, '}'), errors.Join(idErr, keyErr, operationErr, documentErr, previousErr)
+// appendRows appends the list of changes. Each has its place in the call, the id and the
+// partition key of its document, what the feed says about it, and its documents.
+func appendRows(text []byte, changes []trigger.Change) ([]byte, error) {
+	return appendList(text, "changes", changes, func(text []byte, i int) ([]byte, error) {
+		c := &changes[i]
+		text = strconv.AppendInt(append(text, `{"index":`...), int64(i), 10)
+		text, idErr := appendString(append(text, `,"id":`...), c.ID())
+		text, keyErr := appendLine(append(text, `,"partitionKey":`...), c.PartitionKey())
+		text, operationErr := appendString(append(text, `,"operation":`...), string(c.Operation))
+		text = strconv.AppendInt(append(text, `,"lsn":`...), c.LSN, 10)
+		text = appendTime(append(text, `,"time":`...), c.Time)
+		text, documentErr := appendLine(append(text, `,"document":`...), c.Document)
+		text, previousErr := appendLine(append(text, `,"previous":`...), c.Previous)
+		return append(text, '}'), errors.Join(idErr, keyErr, operationErr, documentErr, previousErr)
+	})
+}
+
+// appendColumns appends a list for each field of the changes, for which parsers need less
+// time. Without a list of operations all changes are upserts, and without one of the
+// previous documents the service has told none.
+func appendColumns(text []byte, changes []trigger.Change) ([]byte, error) {
+	text, idErr := appendList(text, "ids", changes, func(text []byte, i int) ([]byte, error) {
+		return appendString(text, changes[i].ID())
+	})
+	text, keyErr := appendList(append(text, ','), "partitionKeys", changes, func(text []byte, i int) ([]byte, error) {
+		return appendLine(text, changes[i].PartitionKey())
+	})
+	text, _ = appendList(append(text, ','), "lsns", changes, func(text []byte, i int) ([]byte, error) {
+		return strconv.AppendInt(text, changes[i].LSN, 10), nil
+	})
+	text, _ = appendList(append(text, ','), "times", changes, func(text []byte, i int) ([]byte, error) {
+		return appendTime(text, changes[i].Time), nil
+	})
+	var operationErr, previousErr error
+	if slices.ContainsFunc(changes, func(c trigger.Change) bool { return c.Operation != cosmos.OperationUpsert }) {
+		text, operationErr = appendList(append(text, ','), "operations", changes, func(text []byte, i int) ([]byte, error) {
+			return appendString(text, string(changes[i].Operation))
+		})
+	}
+	if slices.ContainsFunc(changes, func(c trigger.Change) bool { return len(c.Previous) > 0 }) {
+		text, previousErr = appendList(append(text, ','), "previous", changes, func(text []byte, i int) ([]byte, error) {
+			return appendLine(text, changes[i].Previous)
+		})
+	}
+	text, documentErr := appendList(append(text, ','), "documents", changes, func(text []byte, i int) ([]byte, error) {
+		return appendLine(text, changes[i].Document)
+	})
+	return text, errors.Join(idErr, keyErr, operationErr, previousErr, documentErr)
+}
+
+// appendList appends a field whose value is a list with an item for each change.
+func appendList(text []byte, name string, changes []trigger.Change, appendItem func(text []byte, i int) ([]byte, error)) ([]byte, error) {
+	text = append(append(append(text, '"'), name...), `":[`...)
+	var errs []error
+	for i := range changes {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		var err error
+		if text, err = appendItem(text, i); err != nil {
+			errs = append(errs, fmt.Errorf("change %d: %w", i, err))
+		}
+	}
+	return append(text, ']'), errors.Join(errs...)
+}
+
+func appendTime(text []byte, at time.Time) []byte {
+	return append(at.AppendFormat(append(text, '"'), time.RFC3339Nano), '"')
 }
 
 // appendString appends a string as JSON.

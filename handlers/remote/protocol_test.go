@@ -23,7 +23,7 @@ func TestRequest(t *testing.T) {
 	b := trigger.NewBatch(triggertest.Replace(`{"id":"1","total":2}`, `{"id":"1","total":1}`, "ada"), triggertest.Delete("2", "ada", 7))
 	b.Function, b.Range, b.Epoch, b.Attempt = "remote", cosmos.Range{ID: "3"}, 7, 2
 	b.Changes[0].LSN, b.Changes[0].Time, b.Changes[1].LSN, b.Changes[1].Time = 42, at, 43, at
-	c, err := newCall(t.Context(), 5, 0, b)
+	c, err := newCall(t.Context(), protocolVersion, 5, 0, b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,6 +53,31 @@ func TestRequest(t *testing.T) {
 	}
 }
 
+// A channel has each field of the changes in a list. Lists that say nothing are left out.
+func TestRequestInColumns(t *testing.T) {
+	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	first, second := triggertest.Upsert(`{"id":"1"}`, "ada"), triggertest.Upsert(`{"id":"2"}`, "ada", 7)
+	first.LSN, first.Time, second.LSN, second.Time = 42, at, 43, at
+	upserts := `"ids":["1","2"],"partitionKeys":[["ada"],["ada",7]],"lsns":[42,43],"times":["2026-03-04T05:06:07Z","2026-03-04T05:06:07Z"],"documents":[{"id":"1"},{"id":"2"}]}`
+	replaced, deleted := triggertest.Replace(`{"id":"1","total":2}`, `{"id":"1"}`, "ada"), triggertest.Delete("2", "ada", 7)
+	replaced.LSN, replaced.Time, deleted.LSN, deleted.Time = 42, at, 43, at
+	all := strings.Replace(upserts, `"documents":[{"id":"1"},{"id":"2"}]}`, `"operations":["replace","delete"],"previous":[{"id":"1"},null],"documents":[{"id":"1","total":2},null]}`, 1)
+	for want, changes := range map[string][]trigger.Change{
+		upserts: {first, second},
+		all:     {replaced, deleted},
+		`"ids":[],"partitionKeys":[],"lsns":[],"times":[],"documents":[]}`: nil,
+	} {
+		c, err := newCall(t.Context(), channelVersion, 5, 0, trigger.NewBatch(changes...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = `{"version":2,"call":5,"function":"","range":"","epoch":1,"attempt":1,` + want + "\n"
+		if d := cmp.Diff(want, string(c.text)); d != "" {
+			t.Error(d)
+		}
+	}
+}
+
 // Whatever ends a line in Python or Node.js, a request is one line, and its documents are the
 // same. What need not be escaped stays as it is.
 func TestRequestIsOneLine(t *testing.T) {
@@ -60,25 +85,32 @@ func TestRequestIsOneLine(t *testing.T) {
 		"{\"id\":\"1\",\n\"text\":\"x\"}", "{\"id\":\"1\",\r\"text\":\"x\"}", "{\"id\":\"1\",\"text\":\"\u2028\"}", "{\"id\":\"1\",\"text\":\"\u2029\"}",
 		`{"id":"a\"b\\c","text":"\r\n"}`, `{"id":"a\"b","text":"x"}`, `{"id":"Zürich <1>","text":"x"}`,
 	} {
-		c, err := newCall(t.Context(), 1, 0, trigger.NewBatch(triggertest.Upsert(document, "k")))
-		if err != nil {
+		b := trigger.NewBatch(triggertest.Upsert(document, "k"))
+		rows, err := newCall(t.Context(), protocolVersion, 1, 0, b)
+		columns, columnsErr := newCall(t.Context(), channelVersion, 1, 0, b)
+		if err := errors.Join(err, columnsErr); err != nil {
 			t.Fatal(err)
 		}
-		line, isLine := strings.CutSuffix(string(c.text), "\n")
-		if !isLine || strings.ContainsAny(line, "\n\r\u2028\u2029") {
-			t.Errorf("the request of %q is not one line: %q", document, c.text)
+		for _, text := range []string{string(rows.text), string(columns.text)} {
+			line, isLine := strings.CutSuffix(text, "\n")
+			if !isLine || strings.ContainsAny(line, "\n\r\u2028\u2029") {
+				t.Errorf("the request of %q is not one line: %q", document, text)
+			}
 		}
-		var want map[string]any
+		type content struct{ ID, Text string }
+		var want content
 		var got struct {
 			Changes []struct {
 				ID       string
-				Document map[string]any
+				Document content
 			}
+			IDs       []string
+			Documents []content
 		}
-		if err := errors.Join(json.Unmarshal([]byte(document), &want), json.Unmarshal(c.text, &got)); err != nil {
+		if err := errors.Join(json.Unmarshal([]byte(document), &want), json.Unmarshal(rows.text, &got), json.Unmarshal(columns.text, &got)); err != nil {
 			t.Fatal(err)
 		}
-		if got.Changes[0].ID != want["id"] || got.Changes[0].Document["text"] != want["text"] {
+		if got.Changes[0].ID != want.ID || got.Changes[0].Document != want || got.IDs[0] != want.ID || got.Documents[0] != want {
 			t.Errorf("%q arrives as %+v", document, got)
 		}
 	}
@@ -91,7 +123,7 @@ func TestRequestTellsItsDeadline(t *testing.T) {
 		ctx, cancel := context.WithTimeout(handlers.WithTraceparent(t.Context(), "00-0a-0b-01"), time.Minute)
 		defer cancel()
 		for timeout, want := range map[time.Duration]string{0: "2000-01-01T00:01:00Z", time.Second: "2000-01-01T00:00:01Z", time.Hour: "2000-01-01T00:01:00Z"} {
-			c, err := newCall(ctx, 1, timeout, trigger.NewBatch())
+			c, err := newCall(ctx, protocolVersion, 1, timeout, trigger.NewBatch())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -45,7 +45,7 @@ func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, fun
 	if err != nil {
 		return nil, nil, fmt.Errorf("setting %s%w", env.Prefix, err)
 	}
-	h := &handler{transport: to, timeout: time.Duration(s.RequestTimeout)}
+	h := &handler{transport: to, version: protocolVersion, timeout: time.Duration(s.RequestTimeout)}
 	env.OfferProbe(handlers.Probe{What: "function at " + to.String(), Try: h.probe})
 	return h.handle, to.close, nil
 }
@@ -80,10 +80,10 @@ type transport interface {
 	String() string
 }
 
-// Over returns a handler that exchanges each request of the protocol, a line of JSON, for an
+// Over returns a handler that exchanges each request, a line of JSON as on a channel, for an
 // answer, for programs that carry them in another way. The error of exchange fails the batch.
 func Over(exchange func(ctx context.Context, request []byte) (answer []byte, err error)) trigger.Handler {
-	h := &handler{transport: exchanger(exchange)}
+	h := &handler{transport: exchanger(exchange), version: channelVersion}
 	return h.handle
 }
 
@@ -103,12 +103,13 @@ func (e exchanger) String() string { return "function" }
 
 type handler struct {
 	transport transport
+	version   int           // of the protocol that the transport speaks
 	timeout   time.Duration // of a call; 0 leaves it to the context
 	calls     atomic.Int64
 }
 
 func (h *handler) handle(ctx context.Context, b trigger.Batch) error {
-	c, err := newCall(ctx, h.calls.Add(1), h.timeout, b)
+	c, err := newCall(ctx, h.version, h.calls.Add(1), h.timeout, b)
 	if err != nil {
 		return err
 	}
@@ -130,7 +131,7 @@ func (h *handler) probe(ctx context.Context) error {
 	ctx, cancel := answerWithin(ctx, probeTime)
 	defer cancel()
 	b := trigger.Batch{Function: "probe", Attempt: 1}
-	c, err := newCall(ctx, h.calls.Add(1), h.timeout, b)
+	c, err := newCall(ctx, h.version, h.calls.Add(1), h.timeout, b)
 	if err != nil {
 		return err
 	}

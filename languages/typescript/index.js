@@ -66,6 +66,20 @@ export function answer(call, returned, changes) {
   return onBatch ? whole(call, onBatch, verdicts.length) : { call, results: results(verdicts) };
 }
 
+/** Returns the changes of a call, which lists each field of all changes together. */
+export function changesOf({ ids, partitionKeys, operations, lsns, times, documents, previous }) {
+  return ids.map((id, index) => ({
+    index,
+    id,
+    partitionKey: partitionKeys[index],
+    operation: operations ? operations[index] : "upsert",
+    lsn: lsns[index],
+    time: times[index],
+    document: documents[index],
+    previous: previous ? previous[index] : null,
+  }));
+}
+
 function listOf(returned) {
   if (returned === undefined || returned === null) return [];
   const verdicts = Array.isArray(returned) ? returned : [returned];

@@ -5,9 +5,9 @@ import { Socket } from "node:net";
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 
-import { answer, describe, Verdict } from "./index.js";
+import { answer, changesOf, describe, Verdict } from "./index.js";
 
-const version = 1; // of the protocol
+const version = 2; // of the protocol
 const oldest = 20; // Node.js
 
 /** Ends the process before it is ready. Halley shows the text. */
@@ -86,7 +86,8 @@ function contextOf(request, signal, log) {
 }
 
 async function reply(handle, request, context) {
-  const { call, changes } = request;
+  const { call } = request;
+  const changes = changesOf(request);
   if (changes.length === 0) return { call }; // the command check tries the function
   try {
     return answer(call, await handle(changes, context), changes);

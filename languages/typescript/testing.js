@@ -6,7 +6,7 @@ import { existsSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
-import { answer, describe, Verdict } from "./index.js";
+import { answer, changesOf, describe, Verdict } from "./index.js";
 
 /** Returns a change. */
 export function change(operation, document, key = [], { id, previous = null } = {}) {
@@ -107,7 +107,7 @@ function kitOf({ open, document, want }) {
   return {
     open: async () => void (sink = await open()),
     start: async ({ process }) => void processes.set(process, await sink.start()),
-    call: ({ process, request }) => reply(processes.get(process), request.changes, contextOf(request)),
+    call: ({ process, request }) => reply(processes.get(process), changesOf(request), contextOf(request)),
     async stop({ process }) {
       const handle = processes.get(process);
       processes.delete(process);

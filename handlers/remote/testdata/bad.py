@@ -6,7 +6,8 @@ import signal
 import sys
 import time
 
-from halley import Change, Context, Failed, FailedFrom, RetryAfter, Skip
+from halley import Context, Failed, FailedFrom, RetryAfter, Skip
+from halley.testing import upsert
 
 VERDICTS = {
     "failed": lambda changes: [Failed("busy", changes[0], changes[2])],
@@ -17,7 +18,7 @@ VERDICTS = {
     "skip all": lambda changes: Skip("never"),
     "garbage": lambda changes: "x" * (6 << 20),
     "a dictionary": lambda changes: {"status": "ok"},
-    "a foreign change": lambda changes: [Failed("busy", Change({"index": 0, "id": "?", "operation": "upsert", "lsn": 1}))],
+    "a foreign change": lambda changes: [Failed("busy", upsert({"id": "?"}))],
     "two on the batch": lambda changes: [Failed("busy"), Skip("never")],
     "none": lambda changes: None,
 }

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Dict, Iterator, Tuple
 from ._verdicts import MAX_ERROR
 
 VARIABLE = "HALLEY_CHANNEL"
-VERSION = 1
+VERSION = 2
 
 
 class Channel:

@@ -12,7 +12,7 @@ import traceback
 from typing import Any, Callable, Dict, List, Optional
 
 from ._channel import VERSION, Channel, LogHandler, open_channel
-from ._types import Change, Context
+from ._types import Change, Context, changes_of
 from ._verdicts import MAX_ERROR, Verdict, answer, describe
 
 Function = Callable[..., Any]
@@ -110,7 +110,7 @@ class Calls:
                     self._loop.call_soon_threadsafe(self._task.cancel)
 
     def _reply(self, request: Dict[str, Any]) -> Dict[str, Any]:
-        context, changes = Context(request), [Change(raw) for raw in request["changes"]]
+        context, changes = Context(request), changes_of(request)
         if not changes:
             return {"call": context.call}  # the command check tries the function
         with self._lock:

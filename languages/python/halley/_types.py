@@ -16,58 +16,61 @@ def moment(text: str) -> datetime:
 class Change:
     """One change of a document. Its properties are those of the feed."""
 
-    __slots__ = ("_raw",)
+    __slots__ = ("index", "_columns")
 
-    def __init__(self, raw: Mapping[str, Any]) -> None:
-        self._raw = raw
-
-    @property
-    def index(self) -> int:
-        """The place in the call."""
-        return self._raw["index"]
+    def __init__(self, columns: Mapping[str, List[Any]], index: int) -> None:
+        self.index = index  # the place in the call
+        self._columns = columns
 
     @property
     def id(self) -> str:
         """The document's id."""
-        return self._raw["id"]
+        return self._columns["ids"][self.index]
 
     @property
     def partition_key(self) -> List[Any]:
         """The values of the partition key. One that the document lacks is {}."""
-        return self._raw["partitionKey"]
+        return self._columns["partitionKeys"][self.index]
 
     @property
     def operation(self) -> str:
         """upsert; in all-versions mode create, replace, delete or expire; delete for a soft delete."""
-        return self._raw["operation"]
+        operations = self._columns.get("operations")
+        return operations[self.index] if operations else "upsert"
 
     @property
     def deleted(self) -> bool:
         """Whether the document is deleted, or has expired."""
-        return self._raw["operation"] in ("delete", "expire")
+        return self.operation in ("delete", "expire")
 
     @property
     def lsn(self) -> int:
         """The position in the range. With the epoch of the context it orders the versions of a document."""
-        return self._raw["lsn"]
+        return self._columns["lsns"][self.index]
 
     @property
     def time(self) -> datetime:
         """The time at which the document was written."""
-        return moment(self._raw["time"])
+        return moment(self._columns["times"][self.index])
 
     @property
     def document(self) -> Any:
         """The document after the change; None for a delete in all-versions mode."""
-        return self._raw["document"]
+        return self._columns["documents"][self.index]
 
     @property
     def previous(self) -> Optional[Dict[str, Any]]:
         """The document before the change; None if the service does not say."""
-        return self._raw["previous"]
+        previous = self._columns.get("previous")
+        return previous[self.index] if previous else None
 
     def __repr__(self) -> str:
         return f"Change({self.operation} {self.id!r}, lsn={self.lsn})"
+
+
+def changes_of(request: Mapping[str, Any]) -> List[Change]:
+    """Returns the changes of a call. It lists each field of all changes together."""
+    return [Change(request, index) for index in range(len(request["ids"]))]
 
 
 class Context:

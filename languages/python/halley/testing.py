@@ -18,7 +18,7 @@ import sys
 from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from ._serve import describe_raised, with_context
-from ._types import Change, Context
+from ._types import Change, Context, changes_of
 from ._verdicts import Verdict, answer
 
 Document = Mapping[str, Any]
@@ -26,18 +26,16 @@ Document = Mapping[str, Any]
 
 def change(operation: str, document: Optional[Document], *key: Any, id: Optional[str] = None, previous: Optional[Document] = None) -> Change:
     """Returns a change. Its key is the values of the partition key."""
-    return Change(
-        {
-            "index": 0,
-            "id": id if id is not None else str((document or {}).get("id", "")),
-            "partitionKey": list(key),
-            "operation": operation,
-            "lsn": 1,
-            "time": "2026-01-01T00:00:00Z",
-            "document": document,
-            "previous": previous,
-        }
-    )
+    columns = {
+        "ids": [id if id is not None else str((document or {}).get("id", ""))],
+        "partitionKeys": [list(key)],
+        "operations": [operation],
+        "lsns": [1],
+        "times": ["2026-01-01T00:00:00Z"],
+        "documents": [document],
+        "previous": [previous],
+    }
+    return Change(columns, 0)
 
 
 def upsert(document: Document, *key: Any) -> Change:
@@ -78,7 +76,9 @@ class Delivery:
 
 def deliver(function: Callable[..., Any], *changes: Change, attempt: int = 1, epoch: int = 1) -> Delivery:
     """Calls the function as Halley does, and returns its verdict. Errors of the function are in it."""
-    numbered = [Change({**c._raw, "index": i, "lsn": c.lsn + i}) for i, c in enumerate(changes)]
+    request: Dict[str, List[Any]] = {name: [c._columns[name][c.index] for c in changes] for name in changes[0]._columns} if changes else {"ids": []}
+    request["lsns"] = [c.lsn + i for i, c in enumerate(changes)]
+    numbered = changes_of(request)
     context = Context({"function": "test", "range": "0", "epoch": epoch, "attempt": attempt, "call": 1})
     return Delivery(numbered, _reply(function, numbered, context))
 
@@ -181,7 +181,7 @@ class _Kit:
 
     def call(self, question: Mapping[str, Any]) -> Any:
         request = question["request"]
-        return _reply(self._processes[question["process"]], [Change(raw) for raw in request["changes"]], Context(request))
+        return _reply(self._processes[question["process"]], changes_of(request), Context(request))
 
     def stop(self, question: Mapping[str, Any]) -> None:
         function = self._processes.pop(question["process"])
