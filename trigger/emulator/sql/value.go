@@ -54,7 +54,7 @@ func number(n float64) value {
 
 func integer(n int) value { return number(float64(n)) }
 
-// parseValue reads valid JSON. The value keeps raw.
+// parseValue reads valid JSON without space around it. The value keeps raw.
 func parseValue(raw []byte) value {
 	if len(raw) == 0 {
 		return undefined
