@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 
-from halley import Context, Failed, FailedFrom, RetryAfter, Skip
+from halley import Failed, FailedFrom, RetryAfter, Skip
 from halley.testing import upsert
 
 VERDICTS = {
