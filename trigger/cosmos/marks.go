@@ -12,13 +12,18 @@ import "encoding/binary"
 type marks struct {
 	bits  [8 * markedBlocks]byte // a bit for each byte from first on, the lowest first
 	first int                    // a multiple of 64
+	ahead int                    // blocks that the next call of mark marks; it doubles up to all
 }
 
 // markedBlocks is the number of blocks of 64 bytes that have marks. The last one is there for
 // strings that begin in the block before.
 const markedBlocks = 17
 
-func newText(b []byte) text { return text{b, marks{first: -64 * markedBlocks}} }
+// newText returns a text that will be read to its end.
+func newText(b []byte) text { return text{b, marks{first: -64 * markedBlocks, ahead: markedBlocks - 1}} }
+
+// newBeginning returns a text of which the reader may need the beginning only.
+func newBeginning(b []byte) text { return text{b, marks{first: -64 * markedBlocks, ahead: 1}} }
 
 // has reports whether byte i and the 64 that follow have marks.
 func (m *marks) has(i int) bool { return uint(i-m.first) < 64*(markedBlocks-1) }
@@ -32,16 +37,20 @@ func (m *marks) marksFrom(i int) (found uint64) {
 	return found
 }
 
-// mark sets the marks from byte i on.
+// mark sets the marks from byte i on. There are no more questions about earlier bytes, and
+// fewer marks than there is room for are at its end, so that has knows where they end.
 func (m *marks) mark(b []byte, i int) {
-	m.first = i &^ 63
-	n := min((len(b)-m.first)/64, markedBlocks)
-	rest := m.first + 64*n
-	markBlocks(b[m.first:rest], &m.bits)
-	if n < markedBlocks {
+	skipped := markedBlocks - 1 - m.ahead
+	m.ahead = min(2*m.ahead, markedBlocks-1)
+	from := i &^ 63
+	m.first = from - 64*skipped
+	n := min((len(b)-from)/64, markedBlocks-skipped)
+	rest := from + 64*n
+	markBlocks(b[from:rest], m.bits[8*skipped:])
+	if skipped+n < markedBlocks {
 		var last [64]byte // of control characters, of which the first is the end
 		copy(last[:], b[rest:])
-		markWords(last[:], m.bits[8*n:])
+		markWords(last[:], m.bits[8*(skipped+n):])
 	}
 }
 

@@ -23,12 +23,12 @@ func repeated(c int8) (vector [32]int8) {
 }
 
 // markBlocks sets the marks of the blocks of b.
-func markBlocks(b []byte, bits *[8 * markedBlocks]byte) {
+func markBlocks(b, bits []byte) {
 	if hasAVX2 {
 		markVectors(b, bits)
 		return
 	}
-	markWords(b, bits[:])
+	markWords(b, bits)
 }
 
 // markVectors is markBlocks with 32 bytes at a time. Before it returns, it clears the upper halves
@@ -36,7 +36,7 @@ func markBlocks(b []byte, bits *[8 * markedBlocks]byte) {
 // IA-32 Architectures Optimization Reference Manual, "Mixing AVX code with SSE code").
 //
 //go:noinline
-func markVectors(b []byte, bits *[8 * markedBlocks]byte) {
+func markVectors(b, bits []byte) {
 	quote, backslash, space := archsimd.LoadInt8x32(&quotes), archsimd.LoadInt8x32(&backslashes), archsimd.LoadInt8x32(&spaces)
 	for i := range len(b) / 64 {
 		low := archsimd.LoadUint8x32Slice(b[64*i:]).AsInt8x32() // bytes that are not ASCII are negative

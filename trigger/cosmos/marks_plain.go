@@ -3,4 +3,4 @@
 package cosmos
 
 // markBlocks sets the marks of the blocks of b.
-func markBlocks(b []byte, bits *[8 * markedBlocks]byte) { markWords(b, bits[:]) }
+func markBlocks(b, bits []byte) { markWords(b, bits) }

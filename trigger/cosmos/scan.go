@@ -126,7 +126,7 @@ func Property(document []byte, name string) []byte {
 	if !mayName(document, name) {
 		return nil
 	}
-	s := scanner{text: newText(document)}
+	s := scanner{text: newBeginning(document)}
 	if s.expect('{') != nil {
 		return nil
 	}
