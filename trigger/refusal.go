@@ -76,8 +76,12 @@ func (a *accountRefusals) note(use accountUse, err error) (oldRefusal, newRefusa
 	return oldRefusal, newRefusal
 }
 
-// accountOf is the endpoint of the account that has answered with the error.
+// accountOf is the endpoint of the account that has answered with the error, "" if there
+// is none.
 func accountOf(err error) string {
+	if err == nil {
+		return ""
+	}
 	var answer *cosmos.Error
 	if errors.As(err, &answer) {
 		return answer.Account

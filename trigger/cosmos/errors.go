@@ -143,6 +143,9 @@ func permission(message string) string {
 // Status returns status and substatus of the [Error] in err, or 0, 0 if there
 // is none.
 func Status(err error) (status, substatus int) {
+	if err == nil {
+		return 0, 0
+	}
 	var e *Error
 	if errors.As(err, &e) {
 		return e.Status, e.SubStatus

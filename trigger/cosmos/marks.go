@@ -20,7 +20,9 @@ type marks struct {
 const markedBlocks = 17
 
 // newText returns a text that will be read to its end.
-func newText(b []byte) text { return text{b, marks{first: -64 * markedBlocks, ahead: markedBlocks - 1}} }
+func newText(b []byte) text {
+	return text{b, marks{first: -64 * markedBlocks, ahead: markedBlocks - 1}}
+}
 
 // newBeginning returns a text of which the reader may need the beginning only.
 func newBeginning(b []byte) text { return text{b, marks{first: -64 * markedBlocks, ahead: 1}} }

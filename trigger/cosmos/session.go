@@ -175,6 +175,9 @@ func sessionLSN(token, rangeID string) int64 {
 // If it names none, ok is false, and lsn is 0: the tokens of merged ranges, for example,
 // need not be LSNs.
 func ContinuationLSN(continuation string) (lsn int64, ok bool) {
+	if continuation == "" {
+		return 0, false
+	}
 	lsn, err := strconv.ParseInt(strings.Trim(continuation, `"`), 10, 64)
 	if err != nil {
 		return 0, false

@@ -72,11 +72,16 @@ func (a *Account) Do(req *http.Request) (*http.Response, error) {
 // http is the response as net/http clients see it.
 func (r *response) http(req *http.Request, now time.Time) *http.Response {
 	header := make(http.Header, len(r.header)+2)
-	for _, f := range r.header {
-		header[canonical(f.name)] = []string{f.value}
+	values := make([]string, 0, len(r.header)+2) // of all fields, in one allocation
+	set := func(name, value string) {
+		values = append(values, value)
+		header[name] = values[len(values)-1 : len(values) : len(values)]
 	}
-	header["Content-Length"] = []string{strconv.Itoa(len(r.body))}
-	header["Date"] = []string{now.UTC().Format(http.TimeFormat)}
+	for _, f := range r.header {
+		set(canonical(f.name), f.value)
+	}
+	set("Content-Length", strconv.Itoa(len(r.body)))
+	set("Date", now.UTC().Format(http.TimeFormat))
 	return &http.Response{
 		Status:     strconv.Itoa(r.status) + " " + http.StatusText(r.status),
 		StatusCode: r.status,

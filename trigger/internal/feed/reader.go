@@ -157,7 +157,7 @@ func (r *Reader) begin(ctx context.Context, pages chan<- *Page) (continuation st
 
 // readNext reads the page after the continuation, and repeats reads that fail. An error
 // ends the reader.
-func (r *Reader) readNext(ctx context.Context, continuation string) (page *Page, reading *Reading, err error) {
+func (r *Reader) readNext(ctx context.Context, continuation string) (*Page, *Reading, error) {
 	var failed readFailures
 	for {
 		if err := context.Cause(ctx); err != nil {
@@ -168,11 +168,16 @@ func (r *Reader) readNext(ctx context.Context, continuation string) (page *Page,
 			return nil, nil, err
 		}
 		source := r.Source.WithPages(r.nextItems)
-		reading, err = r.Budget.ReserveRead(ctx, r.Reserved, r.Budget.GrownItems(r.Reserved, source.MaxItems, r.nextItems))
+		reading, err := r.Budget.ReserveRead(ctx, r.Reserved, r.Budget.GrownItems(r.Reserved, source.MaxItems, r.nextItems))
 		if err != nil {
 			return nil, nil, err
 		}
-		r.RunRequest(func() { page, err = r.readPage(ctx, source, continuation, reading) })
+		var answer struct {
+			page *Page
+			err  error
+		}
+		r.RunRequest(func() { answer.page, answer.err = r.readPage(ctx, source, continuation, reading) })
+		page, err := answer.page, answer.err
 		switch {
 		case err == nil:
 			charged(page.Charge)

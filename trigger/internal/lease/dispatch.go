@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"strings"
 	"time"
 
@@ -50,9 +49,9 @@ func (m dispatchMark) String() string {
 func (l *Lease) mark() (m dispatchMark, marked bool) {
 	markedAt, fields, _ := strings.Cut(l.properties[dispatchedProperty], " ")
 	written, owner, _ := strings.Cut(fields, " ")
-	atSeconds, err := strconv.ParseInt(markedAt, 10, 64)
-	writtenSeconds, writtenErr := strconv.ParseInt(written, 10, 64)
-	if err != nil || writtenErr != nil {
+	atSeconds, hasMark := parseNumber(markedAt)
+	writtenSeconds, hasWritten := parseNumber(written)
+	if !hasMark || !hasWritten {
 		return m, false
 	}
 	return dispatchMark{time.Unix(atSeconds, 0), time.Unix(writtenSeconds, 0), owner}, true

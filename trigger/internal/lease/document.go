@@ -103,8 +103,18 @@ func (l *Lease) Property(name string) string { return l.properties[name] }
 
 // Epoch returns the number of the last acquisition.
 func (l *Lease) Epoch() int64 {
-	n, _ := strconv.ParseInt(l.properties[epochProperty], 10, 64) // checked by parseLease
+	n, _ := parseNumber(l.properties[epochProperty]) // checked by parseLease
 	return n
+}
+
+// parseNumber reads a number of a property. Unlike [strconv.ParseInt] it makes no error of
+// an empty text: most leases lack most properties, and owners ask for them at each page.
+func parseNumber(text string) (n int64, ok bool) {
+	if text == "" {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil
 }
 
 // Tombstone reports whether the lease only marks a range that has split, because
@@ -122,8 +132,8 @@ func (l *Lease) Splitting() bool { return l.properties[splittingProperty] != "" 
 // UncleanExits returns how many consecutive owners neither released the lease nor
 // made progress.
 func (l *Lease) UncleanExits() int {
-	n, _ := strconv.Atoi(l.properties[uncleanExitsProperty]) // 0 if it is not a number
-	return min(max(n, 0), math.MaxInt32)
+	n, _ := parseNumber(l.properties[uncleanExitsProperty]) // 0 if it is not a number
+	return int(min(max(n, 0), math.MaxInt32))
 }
 
 // OwnedByHalley reports whether the owner is a Halley host. A .NET owner keeps the

@@ -78,8 +78,8 @@ func (l *Lease) setBusy(end time.Time) {
 // there is none.
 func (l *Lease) busyUntil(requester string) time.Time {
 	end, answered, _ := strings.Cut(l.properties[busyProperty], " ")
-	seconds, err := strconv.ParseInt(end, 10, 64)
-	if err != nil || answered != requester {
+	seconds, ok := parseNumber(end)
+	if !ok || answered != requester {
 		return time.Time{}
 	}
 	return time.Unix(seconds, 0)
@@ -88,7 +88,7 @@ func (l *Lease) busyUntil(requester string) time.Time {
 // answersRequests reports whether the owner is a Halley host that answers handover
 // requests and stops at pauses.
 func (l *Lease) answersRequests() bool {
-	version, _ := strconv.Atoi(l.properties[protocolProperty]) // 0 if there is none
+	version, _ := parseNumber(l.properties[protocolProperty]) // 0 if there is none
 	return version >= protocolVersion && l.OwnedByHalley()
 }
 
@@ -98,9 +98,9 @@ func (l *Lease) answersRequests() bool {
 // expiration for its requester.
 func handoverRequest(l *Lease, now time.Time, expiration time.Duration) (requester string) {
 	requester = l.properties[handoverProperty]
-	since, err := strconv.ParseInt(l.properties[handoverSinceProperty], 10, 64)
+	since, ok := parseNumber(l.properties[handoverSinceProperty])
 	switch {
-	case requester == "" || err != nil:
+	case requester == "" || !ok:
 		return ""
 	case l.owner == "":
 		if now.Sub(l.written) < expiration/2 {
@@ -119,8 +119,8 @@ func handoverRequest(l *Lease, now time.Time, expiration time.Duration) (request
 // writtenBeforeRequest returns when the owner last wrote the lease, if the last
 // write was that of a requester.
 func writtenBeforeRequest(l *Lease) (written time.Time, requested bool) {
-	seconds, err := strconv.ParseInt(l.properties[handoverWrittenProperty], 10, 64)
-	since, sinceErr := strconv.ParseInt(l.properties[handoverSinceProperty], 10, 64)
-	requested = err == nil && sinceErr == nil && l.written.Sub(time.Unix(since, 0)) < requestDuration
+	seconds, hasWritten := parseNumber(l.properties[handoverWrittenProperty])
+	since, hasSince := parseNumber(l.properties[handoverSinceProperty])
+	requested = hasWritten && hasSince && l.written.Sub(time.Unix(since, 0)) < requestDuration
 	return time.Unix(seconds, 0), requested
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -35,8 +34,8 @@ type Pause struct {
 // Paused returns the pause of the lease, if an operator has paused it.
 func (l *Lease) Paused() (p Pause, paused bool) {
 	since, reason, _ := strings.Cut(l.properties[pausedProperty], " ")
-	seconds, err := strconv.ParseInt(since, 10, 64)
-	if err != nil || l.owner != "" && !l.OwnedByHalley() {
+	seconds, ok := parseNumber(since)
+	if !ok || l.owner != "" && !l.OwnedByHalley() {
 		return Pause{}, false
 	}
 	return Pause{Reason: reason, Since: time.Unix(seconds, 0)}, true
