@@ -181,6 +181,8 @@ func FuzzRequest(f *testing.F) {
 	f.Add("PUT", "/dbs/db/colls/c", "a", "b", "c", "d", `{"id":"c","partitionKey":{"paths":["/pk"],"version":2},"defaultTtl":1}`)
 	f.Add("POST", "/dbs/db/colls/c/docs", "x-ms-documentdb-partitionkey", `["k"]`, "a", "b", binaryText("b"))
 	f.Add("POST", "/_emulator/split", "a", "b", "c", "d", `{"database":"db","container":"c","range":"0"}`)
+	f.Add("", "/dbs/db/colls/c/docs/a", "x-ms-documentdb-partitionkey", `["k"]`, "a", "b", "")
+	f.Add("", "/dbs/db/colls/c/users/a/b", "a", "b", "c", "d", "")
 	f.Fuzz(func(t *testing.T, method, path, name1, value1, name2, value2, body string) {
 		c, _ := newItems(t, 2, nil)
 		c.create("a", "k")

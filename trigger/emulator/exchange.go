@@ -58,6 +58,11 @@ func (a *Account) Do(req *http.Request) (*http.Response, error) {
 	if a.closed.Load() {
 		return nil, errClosed
 	}
+	if req.Method == "" { // which means GET in a client's request
+		get := *req
+		get.Method = http.MethodGet
+		req = &get
+	}
 	r, fault, err := a.exchange(req)
 	if err != nil {
 		return nil, err
