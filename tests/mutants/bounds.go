@@ -7,7 +7,7 @@ var bounds = []mutant{
 		{"trigger/internal/feed/key.go", "values[i] = value + 0 // -0 + 0 is 0", "values[i] = value"},
 	}},
 	{"throttled-feed-holds-the-lag", "while the feed is throttled, the leases tell their part after two seconds", []edit{
-		{"trigger/lag.go", "lags[i] = e.leaseLag(reading, l)", "lags[i] = e.leaseLag(ctx, l)"},
+		{"trigger/lag.go", "lags[i] = e.leaseLag(reading, l)", "lags[i] = e.leaseLag(context.WithoutCancel(reading), l)"},
 	}},
 	{"throttle-hidden-by-deadline", "a throttled range is kept, also if a read's time ends during a retry", []edit{
 		{"trigger/cosmos/requestretry.go", "used.refusal = failed", "_ = failed"},
