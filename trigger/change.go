@@ -31,6 +31,7 @@ type Change struct {
 	Time      time.Time       // when it was written or deleted, in whole seconds
 
 	origin *changeOrigin // nil for a change that is made by hand
+	places foundPlaces   // see Change.asFeed
 
 	// callNumber identifies the change of one call among all of this process. Within the
 	// call, the numbers rise in the order of delivery. It is 0 outside of a call.
@@ -42,6 +43,13 @@ var callNumbers atomic.Int64
 
 // takeCallNumbers returns the first of n numbers for the changes of a call.
 func takeCallNumbers(n int) (first int64) { return callNumbers.Add(int64(n)) - int64(n) + 1 }
+
+// foundPlaces are those of the id and the partition key in the document that the feed
+// reported. A handler may have set another one.
+type foundPlaces struct {
+	first   *byte // of the document; nil if it has not been searched
+	id, key cosmos.Place
+}
 
 // changeOrigin identifies the document of a change further. It is immutable, and
 // changes that differ in nothing of it share one.
@@ -74,7 +82,11 @@ func (c Change) FromSnapshot() bool { return c.originOrNone().isSnapshot }
 // asFeed returns the parts of the change that identify its document.
 func (c Change) asFeed() *feed.Change {
 	origin := c.originOrNone()
-	return &feed.Change{Item: cosmos.Item{Document: c.Document, Previous: c.Previous, ID: origin.metadataID, PartitionKey: origin.metadataKey}}
+	item := cosmos.Item{Document: c.Document, Previous: c.Previous, ID: origin.metadataID, PartitionKey: origin.metadataKey}
+	if len(c.Document) > 0 && &c.Document[0] == c.places.first {
+		item.IDPlace, item.KeyPlace = c.places.id, c.places.key
+	}
+	return &feed.Change{Item: item}
 }
 
 func (c Change) originOrNone() changeOrigin {
@@ -86,7 +98,11 @@ func (c Change) originOrNone() changeOrigin {
 
 // Clone returns a copy of the change with bytes of its own.
 func (c Change) Clone() Change {
-	c.Document, c.Previous = bytes.Clone(c.Document), bytes.Clone(c.Previous)
+	document := bytes.Clone(c.Document)
+	if len(document) > 0 && &c.Document[0] == c.places.first {
+		c.places.first = &document[0]
+	}
+	c.Document, c.Previous = document, bytes.Clone(c.Previous)
 	if origin := c.originOrNone(); origin.metadataKey != nil {
 		origin.metadataKey = bytes.Clone(origin.metadataKey)
 		c.origin = &origin
@@ -116,6 +132,9 @@ func (f *Function) changeOf(c *feed.Change, number int64, origin *changeOrigin) 
 	change := Change{
 		Operation: c.Operation, Document: c.Document, Previous: c.Previous,
 		LSN: c.LSN, Time: time.Unix(c.Timestamp, 0).UTC(), origin: origin, callNumber: number,
+	}
+	if len(c.Document) > 0 {
+		change.places = foundPlaces{&c.Document[0], c.IDPlace, c.KeyPlace}
 	}
 	if change.Operation == "" {
 		change.Operation = cosmos.OperationUpsert

@@ -16,6 +16,12 @@ import (
 func TestChangeNamesItsDocumentAndKey(t *testing.T) {
 	f := &Function{}
 	origin := &changeOrigin{keyPaths: []string{"/tenant", "/user"}}
+	found := f.changeOf(&feed.Change{Item: cosmos.Item{
+		Document: []byte(`{"id":"a","user":"b"}`), IDPlace: cosmos.Place{Start: 6, End: 9}, KeyPlace: cosmos.Place{Start: 17, End: 20},
+	}}, 1, &changeOrigin{keyPaths: []string{"/user"}})
+	replaced, cut := found, found
+	replaced.Document = []byte(`{"user":"other","id":"another"}`)
+	cut.Document = cut.Document[:8]
 	tests := []struct {
 		name    string
 		change  Change
@@ -23,6 +29,9 @@ func TestChangeNamesItsDocumentAndKey(t *testing.T) {
 	}{
 		{"a document", f.changeOf(&feed.Change{Item: cosmos.Item{Document: []byte(`{"id":"a\"b","tenant":"t","user":1.0}`)}}, 1, origin), `a"b`, `["t",1]`},
 		{"a document without a key value", f.changeOf(&feed.Change{Item: cosmos.Item{Document: []byte(`{"id":"a","tenant":"t"}`)}}, 1, origin), "a", `["t",{}]`},
+		{"a document whose id and key were found with its page", found, "a", `["b"]`},
+		{"a document that a handler has replaced", replaced, "another", `["other"]`},
+		{"a document that a handler has cut", cut, "", `[{}]`},
 		{"a delete with its key by path", f.changeOf(&feed.Change{Item: cosmos.Item{
 			Operation: cosmos.OperationDelete, ID: "a", PartitionKey: []byte(`{"tenant":"t","user":2}`)}}, 1, origin), "a", `["t",2]`},
 		{"a delete with its key as a list", f.changeOf(&feed.Change{Item: cosmos.Item{

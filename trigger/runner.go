@@ -201,9 +201,7 @@ func (r *functionRunner) prepareLeases(ctx context.Context) error {
 	r.feedSource = newSource(r.function.FeedSource, r.leases.Since(), r.leases.Monitored().ResourceID)
 	r.feedSource.MaxItems, r.feedSource.MostItems = r.function.pageSizes()
 	r.feedSource.Shared, r.feedSource.MaxAge, r.feedSource.Place = r.sharedReads, r.sharedMaxAge(), r.sharedPlace
-	if r.function.Lanes > 1 || r.function.BlockKeys || r.sharedReads != nil { // the pages of one function are those of the others
-		r.feedSource.KeyProperty = feed.KeyProperty(r.leases.Monitored().PartitionKey.Paths)
-	}
+	r.feedSource.KeyProperty = feed.KeyProperty(r.leases.Monitored().PartitionKey.Paths)
 	return nil
 }
 

@@ -109,8 +109,8 @@ type FeedRequest struct {
 	// https://learn.microsoft.com/azure/cosmos-db/change-feed lists it.
 	SessionToken string
 
-	// KeyProperty names a property of documents, at their first level, that
-	// [Item].KeyValue is to hold; for latest-version mode.
+	// KeyProperty names a property of documents, at their first level, whose value
+	// [Item].KeyPlace is to tell; for latest-version mode.
 	KeyProperty string
 
 	// MaxItems is a hint; 0 means the service's own page size. A transaction is
@@ -161,13 +161,26 @@ type Item struct {
 	LSN       int64           // _lsn, or lsn of the metadata; 0 if absent
 	Timestamp int64           // _ts, or crts of the metadata: seconds since 1970; 0 if absent
 
-	KeyValue json.RawMessage // the value of [FeedRequest].KeyProperty, a part of Document; nil if absent or not asked for
+	IDPlace  Place // of the value of id in Document; in latest-version mode
+	KeyPlace Place // of the value of [FeedRequest].KeyProperty in Document; in latest-version mode
 
 	Operation    Operation
 	Previous     json.RawMessage // the version before, if the service has it
 	PreviousLSN  int64           // of the version before; 0 if absent
 	ID           string          // of a delete
 	PartitionKey json.RawMessage // of a delete: an object by path, or a list of values
+}
+
+// Place is where a value is in a document: from byte Start to before byte End. The zero
+// value is of a value that is absent or was not looked for.
+type Place struct{ Start, End uint32 }
+
+// In returns the value at the place in a document, a part of it, or nil if there is none.
+func (p Place) In(document []byte) []byte {
+	if p.End == 0 || p.Start > p.End || int64(p.End) > int64(len(document)) {
+		return nil
+	}
+	return document[p.Start:p.End:p.End]
 }
 
 // Operation is the kind of a change.

@@ -73,7 +73,7 @@ func (t *text) skipObject(i, depth int, found *foundProperties) int {
 			}
 		}
 		if found != nil && (!isPlain || found.mayBe(nameEnd-name)) {
-			found.property(b[name:nameEnd], b[value:end:end], isPlain)
+			found.property(b[name:nameEnd], b[value:end], value, isPlain)
 		}
 		if i = end; i+1 < len(b) && b[i] == ',' && b[i+1] == '"' {
 			i++

@@ -12,7 +12,7 @@ import (
 // scanDocuments finds the documents in the body of a feed page or query page,
 // {_rid, Documents, _count}, and appends them to items. It does not decode
 // them: one scan finds their bounds and, at the first level of each document,
-// _lsn, _ts and, if keyProperty is not empty, the property of that name.
+// id, _lsn, _ts and, if keyProperty is not empty, the property of that name.
 //
 // The body must be valid JSON in valid UTF-8 with exactly one Documents array, and
 // its _count, if any, must equal the length of the array. A page that was damaged on
@@ -189,7 +189,7 @@ func (s *scanner) documents() error {
 		from := s.i
 		s.items = append(s.items, Item{})
 		item := &s.items[len(s.items)-1]
-		if err := s.value(2, &foundProperties{item: item, keyProperty: s.keyProperty}); err != nil {
+		if err := s.value(2, &foundProperties{item: item, start: from, keyProperty: s.keyProperty}); err != nil {
 			return err
 		}
 		item.Document = s.b[from:s.i:s.i]
@@ -229,30 +229,35 @@ func (s *scanner) moveTo(end int) error {
 // foundProperties are the properties of a document that are fields of its item.
 type foundProperties struct {
 	item        *Item
-	keyProperty string // name of the property that is the item's KeyValue, or ""
+	start       int    // of the document
+	keyProperty string // name of the property of the item's KeyPlace, or ""
 }
 
 // mayBe reports whether property has a use for a name of n bytes.
 func (f *foundProperties) mayBe(n int) bool {
-	return n == len("_ts") || n == len("_lsn") || n == len(f.keyProperty)
+	return n == len("id") || n == len("_ts") || n == len("_lsn") || n == len(f.keyProperty)
 }
 
 // property sets a field of the item if a property is one of its own. If a name
 // occurs more than once, the last one counts, as in encoding/json. quoted is the name as it is
-// written between quotes, and isPlain tells that no character of it is escaped.
-func (f *foundProperties) property(quoted, value []byte, isPlain bool) {
+// written between quotes, and isPlain tells that no character of it is escaped. The value
+// is at byte i of the page.
+func (f *foundProperties) property(quoted, value []byte, i int, isPlain bool) {
 	name := quoted
 	if !isPlain && bytes.IndexByte(quoted, '\\') >= 0 {
 		name = []byte(unquote(quoted))
 	}
+	place := Place{uint32(i - f.start), uint32(i - f.start + len(value))}
 	switch string(name) {
+	case "id":
+		f.item.IDPlace = place
 	case "_lsn":
 		f.item.LSN = integer(value)
 	case "_ts":
 		f.item.Timestamp = integer(value)
 	}
 	if f.keyProperty != "" && string(name) == f.keyProperty {
-		f.item.KeyValue = value
+		f.item.KeyPlace = place
 	}
 }
 

@@ -159,7 +159,7 @@ func TestForeignValueIsVoid(t *testing.T) {
 		c := Config{Continuation: `"1"`, Finished: binding, SavedFinished: saved}
 		change(&c)
 		p := newProgress(c, nil)
-		if got := p.isInherited(&cosmos.Item{LSN: 5, KeyValue: []byte("1")}); got != (name == "") {
+		if got := p.isInherited(&cosmos.Item{LSN: 5, Document: []byte(`{"pk":1}`)}); got != (name == "") {
 			t.Errorf("%s: passed over: %v", name, got)
 		}
 	}

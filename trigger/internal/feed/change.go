@@ -25,6 +25,9 @@ func (c *Change) DocumentID() string {
 	if c.ID != "" {
 		return c.ID
 	}
+	if value := c.IDPlace.In(c.Document); value != nil {
+		return textOf(value)
+	}
 	if c.Document != nil {
 		return DocumentID(c.Document)
 	}
@@ -58,8 +61,8 @@ func NameLSN(name string) int64 {
 // keyPaths are those of the container.
 func (c *Change) OrderKey(keyPaths []string, byID bool) uint64 {
 	h := fnvOffset
-	if c.Key == "" && isCanonical(c.KeyValue) { // as in PartitionKey, without a string
-		h = hashText(hashText(hashText(h, "["), c.KeyValue), "]")
+	if value := c.KeyPlace.In(c.Document); c.Key == "" && isCanonical(value) { // as in PartitionKey, without a string
+		h = hashText(hashText(hashText(h, "["), value), "]")
 	} else {
 		if c.Key == "" {
 			c.Key = PartitionKey(c.Item, keyPaths)
@@ -76,7 +79,7 @@ func (c *Change) OrderKey(keyPaths []string, byID bool) uint64 {
 // allocations of hash/fnv.
 const fnvOffset uint64 = 14695981039346656037
 
-func hashText[T string | json.RawMessage](h uint64, text T) uint64 {
+func hashText[T string | []byte](h uint64, text T) uint64 {
 	for i := range len(text) {
 		h = (h ^ uint64(text[i])) * 1099511628211
 	}
@@ -84,18 +87,20 @@ func hashText[T string | json.RawMessage](h uint64, text T) uint64 {
 }
 
 // DocumentID returns a document's id, or "" if it has none.
-func DocumentID(document []byte) string {
-	value := cosmos.Property(document, "id")
+func DocumentID(document []byte) string { return textOf(cosmos.Property(document, "id")) }
+
+// textOf decodes a value that is a string; any other one is "".
+func textOf(value []byte) string {
 	if len(value) > 1 && value[0] == '"' && isUnescaped(value[1:len(value)-1]) {
 		return string(value[1 : len(value)-1])
 	}
-	var id string
-	_ = json.Unmarshal(value, &id)
-	return id
+	var text string
+	_ = json.Unmarshal(value, &text)
+	return text
 }
 
 // Detach gives the change bytes of its own, so that it outlives its page.
 func (c *Change) Detach() {
 	c.Document, c.Previous = bytes.Clone(c.Document), bytes.Clone(c.Previous)
-	c.Item.PartitionKey, c.KeyValue = bytes.Clone(c.Item.PartitionKey), nil
+	c.Item.PartitionKey = bytes.Clone(c.Item.PartitionKey)
 }

@@ -15,8 +15,8 @@ import (
 // previous image does.
 func PartitionKey(item cosmos.Item, paths []string) string {
 	switch {
-	case isCanonical(item.KeyValue):
-		return "[" + string(item.KeyValue) + "]"
+	case isCanonical(item.KeyPlace.In(item.Document)):
+		return "[" + string(item.KeyPlace.In(item.Document)) + "]"
 	case item.Document != nil:
 		return documentKey(item.Document, paths)
 	case item.Previous != nil:

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"reflect"
@@ -65,13 +66,22 @@ func checkFoundKey(t *testing.T, document []byte, path string) {
 		return
 	}
 	searched := Change{Item: cosmos.Item{Document: document}}
-	found := Change{Item: cosmos.Item{Document: document, KeyValue: cosmos.Property(document, name)}}
+	found := Change{Item: cosmos.Item{Document: document, KeyPlace: placeOf(document, cosmos.Property(document, name))}}
 	if got, want := PartitionKey(found.Item, paths), documentKey(document, paths); got != want {
 		t.Fatalf("%s at %q has key %s, want %s", document, path, got, want)
 	}
 	if found.OrderKey(paths, false) != searched.OrderKey(paths, false) {
 		t.Fatalf("%s at %q has two orders", document, path)
 	}
+}
+
+// placeOf returns a place in a document that has a value.
+func placeOf(document, value []byte) cosmos.Place {
+	if value == nil {
+		return cosmos.Place{}
+	}
+	start := bytes.Index(document, value)
+	return cosmos.Place{Start: uint32(start), End: uint32(start + len(value))}
 }
 
 // lookUp follows property names into a decoded document.

@@ -49,7 +49,7 @@ func TestEqualNumbersAreOneKey(t *testing.T) {
 			document := []byte(`{"id":"a","pk":` + spelling + `}`)
 			for _, item := range []cosmos.Item{
 				{Document: document},
-				{Document: document, KeyValue: []byte(spelling)},
+				{Document: document, KeyPlace: placeOf(document, []byte(spelling))},
 				{ID: "a", PartitionKey: []byte(`[` + spelling + `]`)},
 				{ID: "a", PartitionKey: []byte(`{"pk":` + spelling + `}`)},
 			} {
