@@ -27,6 +27,7 @@ type commandPool struct {
 // pool owns it.
 type place struct {
 	process   *process // nil if none runs
+	request   []byte   // the last one, whose bytes are used again
 	failures  int      // in a row
 	notBefore time.Time
 }
@@ -77,7 +78,14 @@ func (p *commandPool) call(ctx context.Context, c call) (answer, error) {
 	}
 	ctx, cancel := answerWithin(ctx, p.timeout)
 	defer cancel()
-	a, err := slot.process.call(ctx, c)
+	request, err := c.appendTo(ctx, slot.request[:0])
+	if err != nil {
+		return answer{}, err
+	}
+	if slot.request = nil; cap(request) <= maxKept {
+		slot.request = request
+	}
+	a, err := slot.process.call(ctx, c.number, request)
 	if err != nil {
 		slot.process.kill()
 		<-slot.process.exited
@@ -87,6 +95,10 @@ func (p *commandPool) call(ctx context.Context, c call) (answer, error) {
 	slot.failures = 0
 	return a, nil
 }
+
+// maxKept is the size of the largest request whose bytes are used again. A page of the feed
+// has at most half of it.
+const maxKept = 8 << 20
 
 // take waits for a place without a call.
 func (p *commandPool) take(ctx context.Context) (*place, error) {

@@ -138,7 +138,7 @@ func TestExitBetweenCalls(t *testing.T) {
 	shell(t, `read -r line; echo '{"call":1}'`)
 	at := newPool(t, Settings{Command: os.Getenv("HALLEY_REMOTE_COMMAND"), Processes: 1, RequestTimeout: handlers.Interval(10 * time.Second)})
 	for range 3 {
-		if a, err := at.call(t.Context(), call{number: 1, text: []byte("{}\n")}); err != nil || a.Call != 1 {
+		if a, err := at.call(t.Context(), call{number: 1}); err != nil || a.Call != 1 {
 			t.Errorf("answer is %v, %v", a, err)
 		}
 		one := <-at.places

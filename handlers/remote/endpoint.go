@@ -84,7 +84,11 @@ func (e *endpoint) call(ctx context.Context, c call) (answer, error) {
 	}
 	ctx, cancel := answerWithin(ctx, e.timeout)
 	defer cancel()
-	post, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url.Reveal(), bytes.NewReader(c.text))
+	request, err := c.appendTo(ctx, nil) // not used again: the client may still read it after an answer
+	if err != nil {
+		return answer{}, err
+	}
+	post, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url.Reveal(), bytes.NewReader(request))
 	if err != nil {
 		return answer{}, withoutURL(err)
 	}

@@ -118,11 +118,11 @@ func (p *process) waitUntilReady(ctx context.Context) error {
 //
 // An answer has the number of its call. Otherwise a line that the command writes for
 // another reason, or twice, would count as the answer to a call that it has not handled.
-func (p *process) call(ctx context.Context, c call) (answer, error) {
+func (p *process) call(ctx context.Context, number int64, request []byte) (answer, error) {
 	p.lastLines.clear()
 	answered, killed := make(chan struct{}), make(chan bool, 1)
-	stopWatching := context.AfterFunc(ctx, func() { killed <- p.interrupt(ctx, c.number, answered) })
-	line, err := p.exchange(c.text)
+	stopWatching := context.AfterFunc(ctx, func() { killed <- p.interrupt(ctx, number, answered) })
+	line, err := p.exchange(request)
 	close(answered)
 	if !stopWatching() && <-killed {
 		return answer{}, p.lastLines.explain(context.Cause(ctx))
@@ -133,9 +133,9 @@ func (p *process) call(ctx context.Context, c call) (answer, error) {
 	if len(line) > maxAnswer {
 		return answer{}, malformed("its line has more than %d bytes", maxAnswer)
 	}
-	a, err := decodeAnswer(c.number, line)
+	a, err := decodeAnswer(number, line)
 	if err == nil && a.Call == 0 {
-		err = malformed("it has no call: a command answers with the number of the call, {\"call\":%d}: %s", c.number, shorten(string(line)))
+		err = malformed("it has no call: a command answers with the number of the call, {\"call\":%d}: %s", number, shorten(string(line)))
 	}
 	return a, err
 }

@@ -37,37 +37,42 @@ type requestHead struct {
 	Traceparent string     `json:"traceparent,omitempty"`
 }
 
-// call is a request as a transport sends it.
+// call is a request in a version of the protocol.
 type call struct {
-	number int64
-	text   []byte // JSON, with a line break at its end and no other
+	version int
+	number  int64
+	batch   trigger.Batch
 }
 
-// newCall encodes a batch in a version of the protocol. The call ends with its context, or
-// after the timeout, if that is not 0.
-func newCall(ctx context.Context, version int, number int64, timeout time.Duration, b trigger.Batch) (call, error) {
-	const headSize = 512 // enough for most heads
+// appendTo appends the call as JSON, with a line break at its end and no other. It tells the
+// deadline of its context.
+func (c call) appendTo(ctx context.Context, text []byte) ([]byte, error) {
+	const (
+		headSize   = 512 // enough for most heads
+		changeSize = 128 // enough for most changes without their documents
+	)
+	b := c.batch
 	size := headSize
-	for _, c := range b.Changes {
-		size += len(c.Document) + len(c.Previous) + headSize
+	for i := range b.Changes {
+		size += len(b.Changes[i].Document) + len(b.Changes[i].Previous) + changeSize
 	}
 	head, err := json.Marshal(requestHead{
-		Version: version, Call: number, Function: b.Function, Range: b.Range.ID, Epoch: b.Epoch, Attempt: b.Attempt,
-		Deadline: deadlineOf(ctx, timeout), Traceparent: handlers.Traceparent(ctx),
+		Version: c.version, Call: c.number, Function: b.Function, Range: b.Range.ID, Epoch: b.Epoch, Attempt: b.Attempt,
+		Deadline: deadlineOf(ctx), Traceparent: handlers.Traceparent(ctx),
 	})
 	if err != nil {
-		return call{}, fmt.Errorf("encode a call: %w", err)
+		return text, fmt.Errorf("encode a call: %w", err)
 	}
-	text := append(append(make([]byte, 0, size), head[:len(head)-1]...), ',')
-	if version == channelVersion {
+	text = append(append(slices.Grow(text, size), head[:len(head)-1]...), ',')
+	if c.version == channelVersion {
 		text, err = appendColumns(text, b.Changes)
 	} else {
 		text, err = appendRows(text, b.Changes)
 	}
 	if err != nil {
-		return call{}, fmt.Errorf("encode %d changes: %w", len(b.Changes), err)
+		return text, fmt.Errorf("encode %d changes: %w", len(b.Changes), err)
 	}
-	return call{number: number, text: append(text, "}\n"...)}, nil
+	return append(text, "}\n"...), nil
 }
 
 // appendRows appends the list of changes. Each has its place in the call, the id and the
@@ -165,13 +170,10 @@ func appendLine(text []byte, document json.RawMessage) ([]byte, error) {
 // separators begins U+2028 and U+2029 in UTF-8.
 var separators = []byte("\xe2\x80")
 
-// deadlineOf returns the end of a call that begins now, nil if it has none.
-func deadlineOf(ctx context.Context, timeout time.Duration) *time.Time {
-	deadline, bounded := ctx.Deadline()
-	if callEnd := time.Now().Add(timeout); timeout > 0 && (!bounded || callEnd.Before(deadline)) {
-		deadline, bounded = callEnd, true
-	}
-	if !bounded {
+// deadlineOf returns the deadline of a context as calls tell it, nil if it has none.
+func deadlineOf(ctx context.Context) *time.Time {
+	deadline, isSet := ctx.Deadline()
+	if !isSet {
 		return nil
 	}
 	deadline = deadline.UTC().Truncate(time.Millisecond)

@@ -23,11 +23,10 @@ func TestRequest(t *testing.T) {
 	b := trigger.NewBatch(triggertest.Replace(`{"id":"1","total":2}`, `{"id":"1","total":1}`, "ada"), triggertest.Delete("2", "ada", 7))
 	b.Function, b.Range, b.Epoch, b.Attempt = "remote", cosmos.Range{ID: "3"}, 7, 2
 	b.Changes[0].LSN, b.Changes[0].Time, b.Changes[1].LSN, b.Changes[1].Time = 42, at, 43, at
-	c, err := newCall(t.Context(), protocolVersion, 5, 0, b)
+	text, err := call{protocolVersion, 5, b}.appendTo(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := c.text
 	if strings.Count(string(text), "\n") != 1 || !strings.HasSuffix(string(text), "\n") {
 		t.Errorf("the request is not one line: %q", text)
 	}
@@ -67,12 +66,12 @@ func TestRequestInColumns(t *testing.T) {
 		all:     {replaced, deleted},
 		`"ids":[],"partitionKeys":[],"lsns":[],"times":[],"documents":[]}`: nil,
 	} {
-		c, err := newCall(t.Context(), channelVersion, 5, 0, trigger.NewBatch(changes...))
+		text, err := call{channelVersion, 5, trigger.NewBatch(changes...)}.appendTo(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		want = `{"version":2,"call":5,"function":"","range":"","epoch":1,"attempt":1,` + want + "\n"
-		if d := cmp.Diff(want, string(c.text)); d != "" {
+		if d := cmp.Diff(want, string(text)); d != "" {
 			t.Error(d)
 		}
 	}
@@ -86,12 +85,12 @@ func TestRequestIsOneLine(t *testing.T) {
 		`{"id":"a\"b\\c","text":"\r\n"}`, `{"id":"a\"b","text":"x"}`, `{"id":"Zürich <1>","text":"x"}`,
 	} {
 		b := trigger.NewBatch(triggertest.Upsert(document, "k"))
-		rows, err := newCall(t.Context(), protocolVersion, 1, 0, b)
-		columns, columnsErr := newCall(t.Context(), channelVersion, 1, 0, b)
+		rows, err := call{protocolVersion, 1, b}.appendTo(t.Context(), nil)
+		columns, columnsErr := call{channelVersion, 1, b}.appendTo(t.Context(), nil)
 		if err := errors.Join(err, columnsErr); err != nil {
 			t.Fatal(err)
 		}
-		for _, text := range []string{string(rows.text), string(columns.text)} {
+		for _, text := range []string{string(rows), string(columns)} {
 			line, isLine := strings.CutSuffix(text, "\n")
 			if !isLine || strings.ContainsAny(line, "\n\r\u2028\u2029") {
 				t.Errorf("the request of %q is not one line: %q", document, text)
@@ -107,7 +106,7 @@ func TestRequestIsOneLine(t *testing.T) {
 			IDs       []string
 			Documents []content
 		}
-		if err := errors.Join(json.Unmarshal([]byte(document), &want), json.Unmarshal(rows.text, &got), json.Unmarshal(columns.text, &got)); err != nil {
+		if err := errors.Join(json.Unmarshal([]byte(document), &want), json.Unmarshal(rows, &got), json.Unmarshal(columns, &got)); err != nil {
 			t.Fatal(err)
 		}
 		if got.Changes[0].ID != want.ID || got.Changes[0].Document != want || got.IDs[0] != want.ID || got.Documents[0] != want {
@@ -123,12 +122,14 @@ func TestRequestTellsItsDeadline(t *testing.T) {
 		ctx, cancel := context.WithTimeout(handlers.WithTraceparent(t.Context(), "00-0a-0b-01"), time.Minute)
 		defer cancel()
 		for timeout, want := range map[time.Duration]string{0: "2000-01-01T00:01:00Z", time.Second: "2000-01-01T00:00:01Z", time.Hour: "2000-01-01T00:01:00Z"} {
-			c, err := newCall(ctx, protocolVersion, 1, timeout, trigger.NewBatch())
+			bounded, end := answerWithin(ctx, timeout)
+			text, err := call{protocolVersion, 1, trigger.NewBatch()}.appendTo(bounded, nil)
+			end()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if head := fmt.Sprintf(`"deadline":%q,"traceparent":"00-0a-0b-01"`, want); !strings.Contains(string(c.text), head) {
-				t.Errorf("with timeout %v the request is %s", timeout, c.text)
+			if head := fmt.Sprintf(`"deadline":%q,"traceparent":"00-0a-0b-01"`, want); !strings.Contains(string(text), head) {
+				t.Errorf("with timeout %v the request is %s", timeout, text)
 			}
 		}
 	})

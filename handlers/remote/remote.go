@@ -45,7 +45,7 @@ func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, fun
 	if err != nil {
 		return nil, nil, fmt.Errorf("setting %s%w", env.Prefix, err)
 	}
-	h := &handler{transport: to, version: protocolVersion, timeout: time.Duration(s.RequestTimeout)}
+	h := &handler{transport: to, version: protocolVersion}
 	env.OfferProbe(handlers.Probe{What: "function at " + to.String(), Try: h.probe})
 	return h.handle, to.close, nil
 }
@@ -91,7 +91,11 @@ func Over(exchange func(ctx context.Context, request []byte) (answer []byte, err
 type exchanger func(ctx context.Context, request []byte) ([]byte, error)
 
 func (e exchanger) call(ctx context.Context, c call) (answer, error) {
-	text, err := e(ctx, c.text)
+	request, err := c.appendTo(ctx, nil)
+	if err != nil {
+		return answer{}, err
+	}
+	text, err := e(ctx, request)
 	if err != nil {
 		return answer{}, err
 	}
@@ -103,17 +107,12 @@ func (e exchanger) String() string { return "function" }
 
 type handler struct {
 	transport transport
-	version   int           // of the protocol that the transport speaks
-	timeout   time.Duration // of a call; 0 leaves it to the context
+	version   int // of the protocol that the transport speaks
 	calls     atomic.Int64
 }
 
 func (h *handler) handle(ctx context.Context, b trigger.Batch) error {
-	c, err := newCall(ctx, h.version, h.calls.Add(1), h.timeout, b)
-	if err != nil {
-		return err
-	}
-	a, err := h.transport.call(ctx, c)
+	a, err := h.transport.call(ctx, h.newCall(b))
 	if err == nil {
 		err = judge(b, a)
 	}
@@ -121,6 +120,10 @@ func (h *handler) handle(ctx context.Context, b trigger.Batch) error {
 		return fmt.Errorf("call %v: %w", h.transport, err)
 	}
 	return nil
+}
+
+func (h *handler) newCall(b trigger.Batch) call {
+	return call{version: h.version, number: h.calls.Add(1), batch: b}
 }
 
 // probeTime bounds the probe, with the start of a command.
@@ -131,11 +134,7 @@ func (h *handler) probe(ctx context.Context) error {
 	ctx, cancel := answerWithin(ctx, probeTime)
 	defer cancel()
 	b := trigger.Batch{Function: "probe", Attempt: 1}
-	c, err := newCall(ctx, h.version, h.calls.Add(1), h.timeout, b)
-	if err != nil {
-		return err
-	}
-	a, err := h.transport.call(ctx, c)
+	a, err := h.transport.call(ctx, h.newCall(b))
 	if err != nil {
 		return err
 	}
