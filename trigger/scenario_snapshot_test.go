@@ -193,8 +193,11 @@ func TestNextOwnerContinuesSnapshot(t *testing.T) {
 		must(t, a.Run(ctx))
 		before, _, _ := s.counts()
 		w.checkSnapshotLag()
-		w.removeWritten("doc1") // the snapshot has shown it
-		w.removeWritten("doc99")
+		if s.rows["doc31"] == 0 || s.rows["doc29"] != 0 {
+			t.Fatalf("the snapshot has not shown doc31, or has shown doc29: %v", s.rows)
+		}
+		w.removeWritten("doc31")
+		w.removeWritten("doc29")
 		s.onBatch = nil
 		stop := w.startHost(w.host("b", s.handler(), fromSnapshot))
 		time.Sleep(2 * time.Minute)
@@ -287,6 +290,9 @@ func TestFailingKeyHoldsEndOfSnapshot(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		stop()
 		s.checkEqual(w)
+		if documents, _, _ := s.counts(); documents != 90 {
+			t.Errorf("the snapshot has delivered %d documents, want 90", documents)
+		}
 	})
 }
 
