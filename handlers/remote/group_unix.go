@@ -29,6 +29,7 @@ func (p *process) openChannel() (started func(error) (wait func()), err error) {
 	if err != nil {
 		return nil, errors.Join(err, requests.Close(), requestsWriter.Close())
 	}
+	widen(requestsWriter)
 	p.requests = requestsWriter
 	p.command.Stdout = p.logged("stdout")
 	p.command.ExtraFiles = []*os.File{requests, messagesWriter}

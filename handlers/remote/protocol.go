@@ -93,14 +93,19 @@ func appendRows(text []byte, changes []trigger.Change) ([]byte, error) {
 }
 
 // appendColumns appends a list for each field of the changes, for which parsers need less
-// time. Without a list of operations all changes are upserts, and without one of the
-// previous documents the service has told none.
+// time. A list that says nothing is left out: that of the ids if they are in the documents,
+// that of the operations if all changes are upserts, and that of the previous documents if
+// the service has told none.
 func appendColumns(text []byte, changes []trigger.Change) ([]byte, error) {
-	text, idErr := appendList(text, "ids", changes, func(text []byte, i int) ([]byte, error) {
-		return appendString(text, changes[i].ID())
-	})
-	text, keyErr := appendList(append(text, ','), "partitionKeys", changes, func(text []byte, i int) ([]byte, error) {
-		return appendLine(text, changes[i].PartitionKey())
+	var idErr error
+	if slices.ContainsFunc(changes, func(c trigger.Change) bool { return c.Document == nil || c.ID() == "" }) {
+		text, idErr = appendList(text, "ids", changes, func(text []byte, i int) ([]byte, error) {
+			return appendString(text, changes[i].ID())
+		})
+		text = append(text, ',')
+	}
+	text, keyErr := appendList(text, "partitionKeys", changes, func(text []byte, i int) ([]byte, error) {
+		return appendKey(text, changes[i].PartitionKey())
 	})
 	text, _ = appendList(append(text, ','), "lsns", changes, func(text []byte, i int) ([]byte, error) {
 		return strconv.AppendInt(text, changes[i].LSN, 10), nil
@@ -143,6 +148,15 @@ func appendList(text []byte, name string, changes []trigger.Change, appendItem f
 
 func appendTime(text []byte, at time.Time) []byte {
 	return append(at.AppendFormat(append(text, '"'), time.RFC3339Nano), '"')
+}
+
+// appendKey appends a partition key. If its only value is a string without escapes, it
+// appends that alone: most keys are such ones, and a list for each costs parsers time.
+func appendKey(text []byte, key json.RawMessage) ([]byte, error) {
+	if end := len(key) - 2; end > 1 && key[1] == '"' && bytes.IndexByte(key[2:], '"') == end-2 && bytes.IndexByte(key, '\\') < 0 {
+		key = key[1 : end+1]
+	}
+	return appendLine(text, key)
 }
 
 // appendString appends a string as JSON.

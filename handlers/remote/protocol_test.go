@@ -57,14 +57,17 @@ func TestRequestInColumns(t *testing.T) {
 	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	first, second := triggertest.Upsert(`{"id":"1"}`, "ada"), triggertest.Upsert(`{"id":"2"}`, "ada", 7)
 	first.LSN, first.Time, second.LSN, second.Time = 42, at, 43, at
-	upserts := `"ids":["1","2"],"partitionKeys":[["ada"],["ada",7]],"lsns":[42,43],"times":["2026-03-04T05:06:07Z","2026-03-04T05:06:07Z"],"documents":[{"id":"1"},{"id":"2"}]}`
+	upserts := `"partitionKeys":["ada",["ada",7]],"lsns":[42,43],"times":["2026-03-04T05:06:07Z","2026-03-04T05:06:07Z"],"documents":[{"id":"1"},{"id":"2"}]}`
 	replaced, deleted := triggertest.Replace(`{"id":"1","total":2}`, `{"id":"1"}`, "ada"), triggertest.Delete("2", "ada", 7)
 	replaced.LSN, replaced.Time, deleted.LSN, deleted.Time = 42, at, 43, at
-	all := strings.Replace(upserts, `"documents":[{"id":"1"},{"id":"2"}]}`, `"operations":["replace","delete"],"previous":[{"id":"1"},null],"documents":[{"id":"1","total":2},null]}`, 1)
+	all := `"ids":["1","2"],` + strings.Replace(upserts, `"documents":[{"id":"1"},{"id":"2"}]}`, `"operations":["replace","delete"],"previous":[{"id":"1"},null],"documents":[{"id":"1","total":2},null]}`, 1)
+	quoted := triggertest.Delete("1", `a"b`)
+	quoted.LSN, quoted.Time = 42, at
 	for want, changes := range map[string][]trigger.Change{
 		upserts: {first, second},
 		all:     {replaced, deleted},
-		`"ids":[],"partitionKeys":[],"lsns":[],"times":[],"documents":[]}`: nil,
+		`"ids":["1"],"partitionKeys":[["a\"b"]],"lsns":[42],"times":["2026-03-04T05:06:07Z"],"operations":["delete"],"documents":[null]}`: {quoted},
+		`"partitionKeys":[],"lsns":[],"times":[],"documents":[]}`:                                                                         nil,
 	} {
 		text, err := call{channelVersion, 5, trigger.NewBatch(changes...)}.appendTo(t.Context(), nil)
 		if err != nil {
@@ -103,13 +106,12 @@ func TestRequestIsOneLine(t *testing.T) {
 				ID       string
 				Document content
 			}
-			IDs       []string
 			Documents []content
 		}
 		if err := errors.Join(json.Unmarshal([]byte(document), &want), json.Unmarshal(rows, &got), json.Unmarshal(columns, &got)); err != nil {
 			t.Fatal(err)
 		}
-		if got.Changes[0].ID != want.ID || got.Changes[0].Document != want || got.IDs[0] != want.ID || got.Documents[0] != want {
+		if got.Changes[0].ID != want.ID || got.Changes[0].Document != want || got.Documents[0] != want {
 			t.Errorf("%q arrives as %+v", document, got)
 		}
 	}

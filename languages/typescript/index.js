@@ -68,14 +68,14 @@ export function answer(call, returned, changes) {
 
 /** Returns the changes of a call, which lists each field of all changes together. */
 export function changesOf({ ids, partitionKeys, operations, lsns, times, documents, previous }) {
-  return ids.map((id, index) => ({
+  return documents.map((document, index) => ({
     index,
-    id,
-    partitionKey: partitionKeys[index],
+    id: ids ? ids[index] : document.id, // without a list of ids the documents have them
+    partitionKey: Array.isArray(partitionKeys[index]) ? partitionKeys[index] : [partitionKeys[index]],
     operation: operations ? operations[index] : "upsert",
     lsn: lsns[index],
     time: times[index],
-    document: documents[index],
+    document,
     previous: previous ? previous[index] : null,
   }));
 }

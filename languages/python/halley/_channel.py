@@ -6,12 +6,13 @@ import logging
 import os
 import sys
 import threading
-from typing import Any, BinaryIO, Dict, Iterator, Tuple
+from typing import Any, Dict, Iterator, List, Tuple
 
 from ._verdicts import MAX_ERROR
 
 VARIABLE = "HALLEY_CHANNEL"
 VERSION = 2
+CHUNK = 1 << 20  # bytes of one read at most; Halley's pipe has as many
 
 
 class Channel:
@@ -20,15 +21,21 @@ class Channel:
     def __init__(self, reader: int, writer: int) -> None:
         os.set_inheritable(reader, False)
         os.set_inheritable(writer, False)
-        self._requests: BinaryIO = os.fdopen(reader, "rb", buffering=1 << 16)
+        self._reader = reader
         self._writer = writer
         self._lock = threading.Lock()
         self._process = os.getpid()
 
     def requests(self) -> Iterator[Dict[str, Any]]:
         """Yields the messages of Halley until it closes the channel."""
-        for line in self._requests:
-            yield parse(line)
+        parts: List[bytes] = []  # of a line that has not ended
+        while chunk := os.read(self._reader, CHUNK):  # io.BufferedReader is slow for lines of megabytes
+            *ends, rest = chunk.split(b"\n")
+            for end in ends:
+                parts.append(end)
+                line, parts = b"".join(parts), []
+                yield parse(line)
+            parts.append(rest)
 
     def send(self, message: Dict[str, Any]) -> None:
         if os.getpid() != self._process:

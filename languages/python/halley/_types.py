@@ -30,7 +30,8 @@ class Change:
     @property
     def partition_key(self) -> List[Any]:
         """The values of the partition key. One that the document lacks is {}."""
-        return self._columns["partitionKeys"][self.index]
+        key = self._columns["partitionKeys"][self.index]
+        return key if isinstance(key, list) else [key]
 
     @property
     def operation(self) -> str:
@@ -68,9 +69,12 @@ class Change:
         return f"Change({self.operation} {self.id!r}, lsn={self.lsn})"
 
 
-def changes_of(request: Mapping[str, Any]) -> List[Change]:
+def changes_of(request: Dict[str, Any]) -> List[Change]:
     """Returns the changes of a call. It lists each field of all changes together."""
-    return [Change(request, index) for index in range(len(request["ids"]))]
+    documents = request["documents"]
+    if "ids" not in request:  # then the documents have them; the function may change those
+        request["ids"] = [document["id"] for document in documents]
+    return [Change(request, index) for index in range(len(documents))]
 
 
 class Context:

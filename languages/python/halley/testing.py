@@ -76,7 +76,7 @@ class Delivery:
 
 def deliver(function: Callable[..., Any], *changes: Change, attempt: int = 1, epoch: int = 1) -> Delivery:
     """Calls the function as Halley does, and returns its verdict. Errors of the function are in it."""
-    request: Dict[str, List[Any]] = {name: [c._columns[name][c.index] for c in changes] for name in changes[0]._columns} if changes else {"ids": []}
+    request: Dict[str, List[Any]] = {name: [c._columns[name][c.index] for c in changes] for name in changes[0]._columns} if changes else {"documents": []}
     request["lsns"] = [c.lsn + i for i, c in enumerate(changes)]
     numbered = changes_of(request)
     context = Context({"function": "test", "range": "0", "epoch": epoch, "attempt": attempt, "call": 1})
