@@ -40,6 +40,10 @@ type Env struct {
 	// [Env.FollowRanges].
 	Follow func(RangeCallbacks)
 
+	// Borrow, if it is not nil, is called by a handler that borrows its batches: see
+	// [Env.BorrowBatches].
+	Borrow func()
+
 	// Prefix begins the names of the handler's settings, such as
 	// HALLEY_LEADERBOARD_. Error messages need it when they name a setting; the
 	// settings themselves are already read.
@@ -95,6 +99,15 @@ type RangeCallbacks struct {
 func (e Env) FollowRanges(c RangeCallbacks) {
 	if e.Follow != nil {
 		e.Follow(c)
+	}
+}
+
+// BorrowBatches tells the app that the handler keeps no bytes of a batch after its call, so
+// that the next page has them: see ReuseBuffers of [trigger.Function]. A handler calls it in
+// Open.
+func (e Env) BorrowBatches() {
+	if e.Borrow != nil {
+		e.Borrow()
 	}
 }
 

@@ -85,6 +85,7 @@ func TestRequestInColumns(t *testing.T) {
 func TestRequestIsOneLine(t *testing.T) {
 	for _, document := range []string{
 		"{\"id\":\"1\",\n\"text\":\"x\"}", "{\"id\":\"1\",\r\"text\":\"x\"}", "{\"id\":\"1\",\"text\":\"\u2028\"}", "{\"id\":\"1\",\"text\":\"\u2029\"}",
+		`{"id":"a","text":"` + strings.Repeat("x", 99) + "ü\u2028\U0001f600" + `"}`, `{"id":"é","text":"日本語日本語"}`, `{"id":"a","text":"日本語\u2029"}`,
 		`{"id":"a\"b\\c","text":"\r\n"}`, `{"id":"a\"b","text":"x"}`, `{"id":"Zürich <1>","text":"x"}`,
 	} {
 		b := trigger.NewBatch(triggertest.Upsert(document, "k"))

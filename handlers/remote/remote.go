@@ -46,6 +46,7 @@ func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, fun
 		return nil, nil, fmt.Errorf("setting %s%w", env.Prefix, err)
 	}
 	h := &handler{transport: to, version: protocolVersion}
+	env.BorrowBatches() // a call is encoded before it is made
 	env.OfferProbe(handlers.Probe{What: "function at " + to.String(), Try: h.probe})
 	return h.handle, to.close, nil
 }

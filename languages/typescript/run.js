@@ -1,5 +1,6 @@
 // Serves one function to Halley: node node_modules/halley/run.js MODULE[:EXPORT]
 
+import { isAscii } from "node:buffer";
 import { writeSync } from "node:fs";
 import { Socket } from "node:net";
 import { resolve } from "node:path";
@@ -23,9 +24,8 @@ function openChannel() {
   if (!named) refuse("run.js is started by halley: set HALLEY_<FUNCTION>_COMMAND to this command, and run halley dev");
   const [reader, writer] = named.split(",").map(Number);
   if (reader === 0) process.stdout.write = process.stderr.write.bind(process.stderr); // console.log goes to the log
-  const requests = reader === 0 ? process.stdin : new Socket({ fd: reader, readable: true, writable: false });
   return {
-    requests,
+    reader,
     send(message) {
       const text = Buffer.from(`${JSON.stringify(message)}\n`);
       for (let sent = 0; sent < text.length; ) sent += writeSync(writer, text, sent);
@@ -33,20 +33,34 @@ function openChannel() {
   };
 }
 
-/** Calls take with each line of a stream. Lines may have megabytes, for which node:readline is slow. */
-function eachLine(stream, take) {
-  let parts = []; // of a line that has not ended
-  stream.on("data", (chunk) => {
+/**
+ * Calls take with each line that is read, and end at the end. Lines may have megabytes, for
+ * which node:readline is slow, and so is a stream: it allocates each chunk that it reads.
+ */
+function eachLine(reader, take, end) {
+  let buffer = Buffer.allocUnsafeSlow(1 << 20); // as much as Halley's pipe has
+  let filled = 0;
+  const receive = (count) => {
     let start = 0;
-    for (let end = chunk.indexOf(10); end >= 0; end = chunk.indexOf(10, start)) {
-      parts.push(chunk.subarray(start, end));
-      const line = parts.length === 1 ? parts[0] : Buffer.concat(parts);
-      parts = [];
-      start = end + 1;
-      take(line.toString());
+    const received = buffer.subarray(0, filled + count);
+    for (let stop = received.indexOf(10, filled); stop >= 0; stop = received.indexOf(10, start)) {
+      take(textOf(received.subarray(start, stop)));
+      start = stop + 1;
     }
-    if (start < chunk.length) parts.push(chunk.subarray(start));
-  });
+    if (start > 0) received.copyWithin(0, start);
+    filled = received.length - start;
+    return true;
+  };
+  const room = () => {
+    if (filled === buffer.length) buffer = Buffer.concat([buffer], 2 * filled);
+    return buffer.subarray(filled);
+  };
+  new Socket({ fd: reader, readable: true, writable: false, onread: { buffer: room, callback: receive } }).on("close", end).resume();
+}
+
+/** Decodes bytes. Most requests are ASCII, which is decoded in a sixth of the time of UTF-8. */
+function textOf(bytes) {
+  return bytes.toString(isAscii(bytes) ? "latin1" : "utf8");
 }
 
 /** Returns the function of MODULE[:EXPORT]. */
@@ -110,7 +124,7 @@ function logOf({ send }) {
 function serve(channel, handle) {
   const log = logOf(channel);
   let running = null; // the call that the function has: its number and how to abort it
-  eachLine(channel.requests, async (line) => {
+  const take = async (line) => {
     const request = JSON.parse(line);
     if (request.cancel !== undefined) {
       if (running?.call === request.cancel) running.abort.abort(new Error("Halley has cancelled the call"));
@@ -121,9 +135,9 @@ function serve(channel, handle) {
     const message = await reply(handle, request, contextOf(request, abort.signal, log));
     running = null;
     channel.send(message);
-  });
+  };
   // If Halley is gone in a call, its changes are another process's by now.
-  channel.requests.on("close", () => process.exit(running ? 1 : 0));
+  eachLine(channel.reader, take, () => process.exit(running ? 1 : 0));
   channel.send({ ready: version });
 }
 

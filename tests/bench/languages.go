@@ -53,7 +53,7 @@ func (s *suite) languages() []language {
 func (s *suite) functionsInLanguages() (report.Section, error) {
 	section := report.Section{Title: "Functions in Python and JavaScript", Text: "Processor time in CPU-seconds for a million changes of 1 KB in one range. Halley's is that of the whole pipeline: the runtime with leases and checkpoints, in batches of the page's size, and the process of the function. " +
 		"The SDK's is that of its pull loop alone, which has neither. The function and the loop look at each document."}
-	v, err := s.serve("-changes", strconv.Itoa(shortFeed))
+	v, err := s.serve("-changes", strconv.Itoa(longFeed))
 	if err != nil {
 		return section, err
 	}
@@ -71,7 +71,7 @@ func (s *suite) functionsInLanguages() (report.Section, error) {
 		for _, page := range []string{"1000", "100"} {
 			found, err := s.interleave([]entrant{
 				{l.sdk, l.loop, v, variables{"PAGE": page}},
-				{colHalley, halley, v, variables{"MODE": "function", "PAGE": page, "CHANGES": strconv.Itoa(shortFeed), "COMMAND": string(command)}},
+				{colHalley, halley, v, variables{"MODE": "function", "PAGE": page, "CHANGES": strconv.Itoa(longFeed), "COMMAND": string(command)}},
 			})
 			if err != nil {
 				return section, err

@@ -17,7 +17,7 @@ import (
 // processor time is that of both processes, from the moment at which the function is ready.
 func drainToFunction(ctx context.Context, s settings) (figures, error) {
 	began := time.Now()
-	handle, stop, err := remote.OpenFunction(ctx, handlers.Env{Prefix: "BENCH_"}, remote.FunctionSettings{Command: s.Command, Processes: 1, ExitGrace: handlers.Interval(5 * time.Second)})
+	handle, stop, err := remote.OpenFunction(ctx, handlers.Env{Prefix: "BENCH_", Borrow: func() { s.Reuse = true }}, remote.FunctionSettings{Command: s.Command, Processes: 1, ExitGrace: handlers.Interval(5 * time.Second)})
 	if err != nil {
 		return nil, err
 	}

@@ -94,6 +94,7 @@ func (a *App) open(ctx context.Context, f settings.Function) error {
 	}
 	env := a.accounts.Env(f, at.Monitored, a.Log)
 	env.Follow = func(c handlers.RangeCallbacks) { followRanges(&fn, c) }
+	env.Borrow = func() { fn.ReuseBuffers = true }
 	handler, closer, err := f.Open(ctx, env, f.Own)
 	if err != nil {
 		return fmt.Errorf("%w (HALLEY_FUNCTIONS selects the handlers that run)", err)
