@@ -111,3 +111,33 @@ func TestHandlerThatBuffersIsFlushed(t *testing.T) {
 		}
 	}
 }
+
+// A handler that keeps no bytes of a batch has the buffers of its pages used again. All others
+// may keep what they get.
+func TestHandlerThatBorrowsBatches(t *testing.T) {
+	for _, borrows := range []bool{true, false} {
+		account := apptest.ServeAccount(t, emulator.ServeOptions{})
+		env := account.Env()
+		env["HALLEY_FUNCTIONS"] = "sink"
+		apptest.CleanEnv(t, env)
+		source := hosttest.Program().Source
+		source.Handlers = append(source.Handlers, handlers.New("sink", "keeps nothing", func(_ context.Context, env handlers.Env, _ struct{}) (trigger.Handler, func() error, error) {
+			if borrows {
+				env.BorrowBatches()
+			}
+			return func(context.Context, trigger.Batch) error { return nil }, nil, nil
+		}))
+		s, err := settings.Load(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := hosting.Open(t.Context(), s, hosting.Options{Grace: time.Second}, hosting.JSONLogger(io.Discard, "error"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		if got := a.Opened["sink"].ReuseBuffers; got != borrows {
+			t.Errorf("ReuseBuffers is %v, and the handler borrows batches: %v", got, borrows)
+		}
+	}
+}
