@@ -153,10 +153,10 @@ func appendTime(text []byte, at time.Time) []byte {
 	return append(at.AppendFormat(append(text, '"'), time.RFC3339Nano), '"')
 }
 
-// appendKey appends a partition key. If its only value is a string without escapes, it
-// appends that alone: most keys are such ones, and a list for each costs parsers time.
+// appendKey appends a partition key. If its only value is a string without quotation marks,
+// it appends that alone: most keys are such ones, and a list for each costs parsers time.
 func appendKey(text []byte, key json.RawMessage) ([]byte, error) {
-	if end := len(key) - 2; end > 1 && key[1] == '"' && bytes.IndexByte(key[2:], '"') == end-2 && bytes.IndexByte(key, '\\') < 0 {
+	if end := len(key) - 2; end > 1 && key[1] == '"' && bytes.IndexByte(key[2:], '"') == end-2 {
 		key = key[1 : end+1]
 	}
 	return appendLine(text, key)

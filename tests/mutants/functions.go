@@ -40,15 +40,24 @@ var programs = []mutant{
 		{"handlers/remote/protocol.go", "`,\"id\":`...), c.ID())", "`,\"id\":`...), string(c.PartitionKey()))"},
 	}},
 	{"program-line-broken", "a document with line breaks is one line of a request", []edit{
-		{"handlers/remote/protocol.go", "bytes.IndexByte(document, '\\n') < 0 && ", ""},
+		{"handlers/remote/protocol.go", " || bytes.IndexByte(document, '\\n') >= 0", ""},
 	}},
 	{"program-separator-kept", "a document with a separator of Unicode is one line of a request to Node.js", []edit{
-		{"handlers/remote/protocol.go", " && !bytes.Contains(document, separators)", ""},
+		{"handlers/remote/protocol.go", " || bytes.Contains(document, separators)", ""},
 	}},
 	{"program-quote-in-id", "an id with a quotation mark is escaped in a request", []edit{
 		{"handlers/remote/protocol.go", "s[i] == '\"' || ", ""},
 	}},
 	{"program-late-deadline", "a call tells the earlier end of its context and its timeout", []edit{
-		{"handlers/remote/protocol.go", "callEnd.Before(deadline)", "deadline.Before(callEnd)"},
+		{"handlers/remote/protocol.go", "deadline = deadline.UTC()", "deadline = deadline.Add(time.Minute).UTC()"},
+	}},
+	{"program-surrogates-swapped", "a character beyond the first plane of Unicode arrives as it is", []edit{
+		{"handlers/remote/protocol.go", "high, low)\n", "low, high)\n"},
+	}},
+	{"program-key-cut", "a partition key that a channel sends without its list is one string", []edit{
+		{"handlers/remote/protocol.go", " && bytes.IndexByte(key[2:], '\"') == end-2 {", " {"},
+	}},
+	{"batches-never-borrowed", "the pages of a handler that borrows batches are used again", []edit{
+		{"function/app/internal/hosting/app.go", "env.Borrow = func() { fn.ReuseBuffers = true }", "env.Borrow = func() {}"},
 	}},
 }

@@ -10,7 +10,10 @@ var surfaceCalls = []mutant{
 		{"trigger/verdict.go", "v.Failed = append(v.Failed, c)", "v.Handled = append(v.Handled, c)"},
 	}},
 	{"clone-shares-bytes", "a clone has bytes of its own", []edit{
-		{"trigger/change.go", "bytes.Clone(c.Document), bytes.Clone(c.Previous)", "c.Document, bytes.Clone(c.Previous)"},
+		{"trigger/change.go", "document := bytes.Clone(c.Document)", "document := c.Document"},
+	}},
+	{"place-of-another-document", "the id of a document that a handler has replaced is its own", []edit{
+		{"trigger/change.go", "if len(c.Document) > 0 && &c.Document[0] == c.places.first {\n\t\titem.", "if c.places.first != nil {\n\t\titem."},
 	}},
 	{"empty-document-decoded", "Change.Decode decodes the document of the change", []edit{
 		{"trigger/change.go", "unmarshal(c.Document, v)", `unmarshal([]byte("{}"), v)`},
