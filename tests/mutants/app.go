@@ -49,4 +49,13 @@ var pageSearches = []mutant{
 	{"page-plan-unbounded", "a plan of dead letters is bounded", []edit{
 		{"function/app/internal/operatorpage/letterplan.go", "err == nil && len(b.ids) == maxPlanned", "false"},
 	}},
+	{"leases-with-priority-of-feed", "requests for leases have their own priority and throughput bucket", []edit{
+		{"function/app/internal/account/clients.go", "share{string(f.LeasePriority), int(f.LeaseThroughputBucket)}", "share{string(f.Priority), int(f.ThroughputBucket)}"},
+	}},
+	{"bucket-not-sent", "requests name the throughput bucket of the settings", []edit{
+		{"function/app/internal/account/clients.go", "if s.bucket > 0 {", "if s.bucket > 5 {"},
+	}},
+	{"priority-shares-client", "requests of another priority have a client of their own", []edit{
+		{"function/app/internal/account/clients.go", "clientKey{name, regions.String(), of}", "clientKey{name, regions.String(), share{}}"},
+	}},
 }

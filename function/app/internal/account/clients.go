@@ -2,6 +2,8 @@ package account
 
 import (
 	"fmt"
+	"net/http"
+	"strconv"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -18,11 +20,11 @@ type Containers struct{ Monitored, Leases *cosmos.Container }
 // Open returns the containers of a function. It makes no request. An error names the
 // setting of the connection.
 func (a Clients) Open(f settings.Function) (at Containers, err error) {
-	monitored, err := a.Client(f, f.Connection)
+	monitored, err := a.client(f, f.Connection, share{string(f.Priority), int(f.ThroughputBucket)})
 	if err != nil {
 		return at, fmt.Errorf("%s: %w", f.Variable("CONNECTION"), err)
 	}
-	leases, err := a.Client(f, f.LeaseConnection)
+	leases, err := a.client(f, f.LeaseConnection, share{string(f.LeasePriority), int(f.LeaseThroughputBucket)})
 	if err != nil {
 		return at, fmt.Errorf("%s: %w", f.Variable("LEASE_CONNECTION"), err)
 	}
@@ -40,21 +42,46 @@ func (a Clients) Env(f settings.Function, monitored *cosmos.Container, log *zap.
 	}
 }
 
-// Clients shares the clients of an app, by connection and regions. The zero
+// share is the part of an account's throughput that requests take.
+type share struct {
+	priority string // "" is the account's default
+	bucket   int    // 0 is none
+}
+
+// Do implements [policy.Policy]. The names of the headers are those of HttpConstants of
+// azure-cosmos-dotnet-v3.
+func (s share) Do(req *policy.Request) (*http.Response, error) {
+	if s.priority != "" {
+		req.Raw().Header.Set("x-ms-cosmos-priority-level", s.priority)
+	}
+	if s.bucket > 0 {
+		req.Raw().Header.Set("x-ms-cosmos-throughput-bucket", strconv.Itoa(s.bucket))
+	}
+	return req.Next()
+}
+
+// Clients shares the clients of an app, by connection, regions and share. The zero
 // value shares none.
 type Clients struct {
 	Transport policy.Transporter // nil is the network
 	Retry     policy.RetryOptions
-	clients   map[string]*cosmos.Client
+	clients   map[clientKey]*cosmos.Client
 	reached   map[*cosmos.Client]error // of accounts that a command has tried
 
 	EachAttempt []policy.Policy // for each attempt of a request
 }
 
+// clientKey is equal for requests that may share a client.
+type clientKey struct {
+	connection settings.ConnectionName
+	regions    string
+	share      share
+}
+
 // NewClients returns shared clients whose requests go through transport; nil is the
 // network.
 func NewClients(transport policy.Transporter) Clients {
-	return Clients{Transport: transport, clients: map[string]*cosmos.Client{}}
+	return Clients{Transport: transport, clients: map[clientKey]*cosmos.Client{}}
 }
 
 // commandRetries are those of a command that an operator runs: a moment's throttling
@@ -63,13 +90,18 @@ var commandRetries = policy.RetryOptions{MaxRetries: 3}
 
 // CommandClients are the accounts of a command that an operator runs.
 func CommandClients() Clients {
-	return Clients{Retry: commandRetries, clients: map[string]*cosmos.Client{}, reached: map[*cosmos.Client]error{}}
+	return Clients{Retry: commandRetries, clients: map[clientKey]*cosmos.Client{}, reached: map[*cosmos.Client]error{}}
 }
 
-// Client returns the client of one of the function's connections.
+// Client returns the client of one of the function's connections, for other requests than
+// those of its feed and its leases.
 func (a Clients) Client(f settings.Function, name settings.ConnectionName) (*cosmos.Client, error) {
+	return a.client(f, name, share{})
+}
+
+func (a Clients) client(f settings.Function, name settings.ConnectionName, of share) (*cosmos.Client, error) {
 	regions := f.PreferredLocations
-	key := string(name) + "\n" + regions.String()
+	key := clientKey{name, regions.String(), of}
 	if client, ok := a.clients[key]; ok {
 		return client, nil
 	}
@@ -77,7 +109,9 @@ func (a Clients) Client(f settings.Function, name settings.ConnectionName) (*cos
 	if err != nil {
 		return nil, err
 	}
-	client, err := c.Client(cosmos.ClientOptions{PreferredRegions: regions, ClientOptions: azcore.ClientOptions{Transport: a.Transport, Retry: a.Retry, PerRetryPolicies: a.EachAttempt}})
+	client, err := c.Client(cosmos.ClientOptions{PreferredRegions: regions, ClientOptions: azcore.ClientOptions{
+		Transport: a.Transport, Retry: a.Retry, PerCallPolicies: []policy.Policy{of}, PerRetryPolicies: a.EachAttempt,
+	}})
 	if err != nil {
 		return nil, fmt.Errorf("connection %s: %w", name, err)
 	}

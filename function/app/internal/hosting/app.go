@@ -45,7 +45,6 @@ type App struct {
 type group struct {
 	leases    *cosmos.Container
 	at        settings.Place
-	regions   string
 	options   trigger.Options
 	functions []trigger.Function
 }
@@ -124,9 +123,9 @@ func followRanges(fn *trigger.Function, c handlers.RangeCallbacks) {
 }
 
 func (a *App) groupOf(f settings.Function, leases *cosmos.Container) *group {
-	g := group{leases: leases, at: f.LeasePlace(), regions: f.PreferredLocations.String(), options: f.HostOptions(&a.Settings.App)}
+	g := group{leases: leases, at: f.LeasePlace(), options: f.HostOptions(&a.Settings.App)}
 	for i, other := range a.groups {
-		if other.at == g.at && other.regions == g.regions && reflect.DeepEqual(other.options, g.options) {
+		if other.at == g.at && other.leases.Client() == g.leases.Client() && reflect.DeepEqual(other.options, g.options) {
 			return &a.groups[i]
 		}
 	}

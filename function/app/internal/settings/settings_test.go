@@ -264,6 +264,10 @@ func settable(t reflect.Type) string {
 		return "7s"
 	case *feedMode:
 		return "all-versions"
+	case *priority:
+		return "low"
+	case *bucket:
+		return "2"
 	case *StoreSetting:
 		return "drop"
 	case *game.Paths:

@@ -38,6 +38,42 @@ func (b *bound) Decode(s string) error {
 	return nil
 }
 
+// priority is that of requests, as the service's header spells it; "" is the account's default.
+type priority string
+
+// Decode implements [envconfig.Decoder]; an empty value leaves the default.
+func (p *priority) Decode(s string) error {
+	switch strings.ToLower(s) {
+	case "":
+	case "low":
+		*p = "Low"
+	case "high":
+		*p = "High"
+	default:
+		return errors.New("not a priority: write low or high")
+	}
+	return nil
+}
+
+// bucket is the number of a throughput bucket; 0 is none.
+type bucket int
+
+// maxBuckets is the number of throughput buckets that a container can have.
+const maxBuckets = 5
+
+// Decode implements [envconfig.Decoder]; an empty value leaves the default.
+func (b *bucket) Decode(s string) error {
+	if s == "" {
+		return nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 || n > maxBuckets {
+		return fmt.Errorf("not the number of a throughput bucket: write 1 to %d, or 0 for none", maxBuckets)
+	}
+	*b = bucket(n)
+	return nil
+}
+
 // perSecond is a number, also with decimals; 0 is no limit.
 type perSecond float64
 
