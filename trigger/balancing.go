@@ -46,9 +46,12 @@ func (r *functionRunner) takeSteps(ctx context.Context, pass *balancePass, steps
 		}
 		working.Go(func() {
 			defer func() { <-slots }()
-			if l := pass.byToken[step.Token]; step.Request {
+			switch l := pass.byToken[step.Token]; {
+			case step.Request:
 				r.requestLease(ctx, pass, l)
-			} else {
+			case step.Watch:
+				r.watchLease(ctx, pass, l)
+			default:
 				r.takeLease(ctx, pass, l)
 			}
 		})
@@ -74,7 +77,35 @@ func (r *functionRunner) requestLease(ctx context.Context, pass *balancePass, l 
 		r.log.Info("handover not requested", slog.String("range", l.Token()), slog.Any("error", err))
 		return
 	}
-	pass.start.watch(func() { r.awaitHandover(ctx, requested, pass.start) })
+	r.watchLease(ctx, pass, requested)
+}
+
+// watchLease watches a requested lease, unless that is done already. A request is pending
+// without it if its answer was lost, or if a watch has ended for a wrong one.
+func (r *functionRunner) watchLease(ctx context.Context, pass *balancePass, l *lease.Lease) {
+	if !r.beginWatch(l.Token()) {
+		return
+	}
+	pass.start.watch(func() {
+		defer r.endWatch(l.Token())
+		r.awaitHandover(ctx, l, pass.start)
+	})
+}
+
+func (r *functionRunner) beginWatch(token string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.watched[token] {
+		return false
+	}
+	r.watched[token] = true
+	return true
+}
+
+func (r *functionRunner) endWatch(token string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.watched, token)
 }
 
 // awaitHandover acquires a requested lease as soon as its owner has released it.

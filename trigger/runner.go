@@ -46,6 +46,7 @@ type functionRunner struct {
 	rangeStats      map[string]*rangeStats   // by lease token
 	heldLeases      map[string]*lease.Held   // by lease token, of the ranges in rangeStats
 	acquiring       map[string]bool          // by lease token: the request is under way
+	watched         map[string]bool          // by lease token: it is read until its owner releases it
 	coolingRanges   map[string]rangeCooldown // by lease token: failed here, and not worked on since
 	pausedRanges    map[string]stall.Stall   // by lease token: paused by an operator, as the last list showed
 	unreadable      map[string]stall.Stall   // by lease token: the document cannot be read, as the last list showed
@@ -66,7 +67,7 @@ func newRunner(p *hostState, f Function, leases *cosmos.Container) *functionRunn
 	r := &functionRunner{
 		host: p, function: f, passes: passes, log: log, stop: &stopBudget{context.Background(), context.Background(), context.Background(), context.Background()},
 		watchSlots: make(chan struct{}, maxWatched), deadLetterLists: newDeadLetterLists(), leaseLists: newSharedLists[listedLeases](),
-		rangeStats: map[string]*rangeStats{}, heldLeases: map[string]*lease.Held{}, acquiring: map[string]bool{},
+		rangeStats: map[string]*rangeStats{}, heldLeases: map[string]*lease.Held{}, acquiring: map[string]bool{}, watched: map[string]bool{},
 		coolingRanges: map[string]rangeCooldown{},
 		rateLimit:     newLimiter(stall.RateLimited, f.Rate, "changes"), readLimit: newLimiter(stall.ReadsLimited, f.ReadRequestUnits, "request units of feed reads"),
 	}

@@ -2,6 +2,8 @@ package trigger
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -103,6 +105,58 @@ func TestHandoverLeavesNoGap(t *testing.T) {
 		}
 		if handed != 4 {
 			t.Errorf("%d ranges handed over", handed)
+		}
+		stopA()
+		stopB()
+	})
+}
+
+// Host B watches what it has requested, whatever happened to its reads of the lease: one wrong
+// answer says that the document is gone, or several do, and A keeps the lease until its call
+// ends.
+func TestWrongAnswersDoNotEndWatch(t *testing.T) {
+	for wrong, busyFor := range map[int32]time.Duration{1: time.Second, 3: time.Minute} {
+		t.Run(fmt.Sprint(wrong, " wrong answers"), func(t *testing.T) { watchDespite(t, wrong, busyFor) })
+	}
+}
+
+func watchDespite(t *testing.T, wrong int32, busyFor time.Duration) {
+	inWorld(t, 2, func(t *testing.T, w *world) {
+		var gone atomic.Int32 // wrong answers
+		var firstRead atomic.Pointer[time.Time]
+		network := hostNetwork{w, func(r *http.Request) (*http.Response, error, bool) {
+			if isFeedRead(r) {
+				now := time.Now()
+				firstRead.CompareAndSwap(nil, &now)
+			}
+			if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/colls/leases/docs/") && strings.Contains(r.URL.Path, "..") && gone.Add(1) <= wrong {
+				return &http.Response{StatusCode: http.StatusNotFound, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(`{"code":"NotFound"}`)), Request: r}, nil, true
+			}
+			return nil, nil, false
+		}}
+		busy := make(chan struct{})
+		record := w.recorder("a")
+		stopA := w.startHost(w.host("a", func(ctx context.Context, b Batch) error {
+			<-busy
+			return record(ctx, b)
+		}))
+		w.writeMany("doc", 20)
+		time.Sleep(time.Minute)
+		stopB := w.startHost(w.hostOn(network, "b", w.recorder("b")))
+		for began := time.Now(); gone.Load() <= wrong; time.Sleep(100 * time.Millisecond) {
+			if time.Since(began) > 2*time.Minute {
+				t.Fatalf("B has read the leases %d times", gone.Load())
+			}
+		}
+		time.Sleep(busyFor)
+		close(busy)
+		time.Sleep(2 * time.Second)
+		released := w.eventsOf(EventReleased)
+		if len(released) != 1 || firstRead.Load() == nil {
+			t.Fatalf("released: %v; B has read the feed: %v", released, firstRead.Load())
+		}
+		if gap := firstRead.Load().Sub(released[0].Time); gap > time.Second {
+			t.Errorf("the range had no owner for %v", gap)
 		}
 		stopA()
 		stopB()

@@ -83,4 +83,10 @@ var hosts = []mutant{
 	{"refusal-without-answer", "the error of a refused credential has the answer of the service", []edit{
 		{"trigger/refusal.go", "Unwrap() error { return e.Err }", "Unwrap() error { return nil }"},
 	}},
+	{"requested-lease-not-watched", "a host watches what it has requested, although a watch has ended", []edit{
+		{"trigger/balancing.go", "\t\t\tcase step.Watch:\n\t\t\t\tr.watchLease(ctx, pass, l)\n", "\t\t\tcase step.Watch:\n"},
+	}},
+	{"watch-ended-by-one-answer", "one answer that a requested lease is gone does not end its watch", []edit{
+		{"trigger/internal/lease/set.go", "case errors.Is(err, ErrLost) && isGone:", "case errors.Is(err, ErrLost):"},
+	}},
 }

@@ -22,8 +22,9 @@ type View struct {
 // Step is one action of a host for one lease.
 type Step struct {
 	Token   string
-	Request bool // request a handover from the owner; otherwise acquire the lease
-}
+	Request bool // request a handover from the owner
+	Watch   bool // watch the lease until its owner releases it, as this host has requested
+} // a step with neither acquires the lease
 
 // Limits are the least and the most leases of a function that a host takes,
 // whatever its equal share; 0 is no limit. Min wins over Max.
@@ -68,16 +69,16 @@ func Plan(views []View, function, me string, limits Limits) []Step {
 	}
 }
 
-// sortViews returns the steps for leases that me has requested and may acquire
-// now, steps for all free leases, and how many leases each host holds once the
+// sortViews returns the steps for leases that me has requested, to acquire those that are
+// free and to watch the others, steps for all free leases, and how many leases each host holds once the
 // pending requests are met.
 func sortViews(views []View, me string) (requested, free []Step, held map[string]int) {
 	held = map[string]int{me: 0}
 	for _, v := range views {
 		switch {
-		case v.RequestedBy == me && v.Free:
+		case v.RequestedBy == me:
 			held[me]++
-			requested = append(requested, Step{Token: v.Token})
+			requested = append(requested, Step{Token: v.Token, Watch: !v.Free})
 		case v.RequestedBy != "":
 			held[v.RequestedBy]++
 		case v.Free:

@@ -48,7 +48,7 @@ func newFleet(leases int) *fleet {
 	return f
 }
 
-// pass has one host plan and act. It returns the steps as text, and their number.
+// pass has one host plan and act. It returns the steps as text, and how many change a lease.
 func (f *fleet) pass(me string) (string, int) {
 	var leases []View
 	for _, token := range f.tokens {
@@ -59,17 +59,22 @@ func (f *fleet) pass(me string) (string, int) {
 	}
 	steps := Plan(leases, f.function, me, f.limits)
 	var words []string
+	watches := 0
 	for _, s := range steps {
-		if s.Request {
+		switch {
+		case s.Request:
 			f.requested[s.Token] = me
 			words = append(words, "?"+s.Token)
-			continue
+		case s.Watch:
+			watches++
+			words = append(words, "~"+s.Token)
+		default:
+			f.owner[s.Token] = me
+			delete(f.requested, s.Token)
+			words = append(words, s.Token)
 		}
-		f.owner[s.Token] = me
-		delete(f.requested, s.Token)
-		words = append(words, s.Token)
 	}
-	return fmt.Sprintf("%s: %s", me, strings.Join(words, " ")), len(steps)
+	return fmt.Sprintf("%s: %s", me, strings.Join(words, " ")), len(steps) - watches
 }
 
 // yield has a host release all leases that others have requested.
@@ -101,7 +106,7 @@ func (f *fleet) String() string {
 
 // Hosts come and go. The golden file shows the owner of each lease after each
 // pass: "-" is free, "a>b" is a's and requested by b, "†" is a dead host, "?" is a
-// request.
+// request, "~" watches a requested lease.
 func TestPlanBalancesHosts(t *testing.T) {
 	var out strings.Builder
 	f := newFleet(8)
@@ -151,7 +156,7 @@ func TestPlanStealsFromDotNetOneByOne(t *testing.T) {
 // A busy owner keeps the lease, however long the request is pending.
 func TestPlanWaitsForRequestedLease(t *testing.T) {
 	leases := []View{{Token: "0", Owner: "b", Halley: true, RequestedBy: "a"}, {Token: "1", Owner: "b", Halley: true}}
-	if got := Plan(leases, "f", "a", Limits{}); len(got) != 0 {
+	if got := Plan(leases, "f", "a", Limits{}); len(got) != 1 || got[0] != (Step{Token: "0", Watch: true}) {
 		t.Errorf("plan %v while the owner renews", got)
 	}
 	leases[0].Free = true

@@ -281,16 +281,21 @@ const handoverPoll = 900 * time.Millisecond
 // AwaitHandover returns a requested lease once its owner has released it. It ends
 // with an error when this host's request is not pending any more: another host has
 // the lease, the document is gone, or the lease expired, which is left to the next
-// plan. A read that fails is repeated.
+// plan. A read that fails is repeated, and so is one that does not find the document: one
+// answer may be wrong.
 func (s *Set) AwaitHandover(ctx context.Context, l *Lease) (*Lease, error) {
-	for {
+	for isGone := false; ; {
 		if err := backoff.Sleep(ctx, handoverPoll); err != nil {
 			return nil, err
 		}
-		if fresh, err := s.readRequested(ctx, l); err == nil {
-			l = fresh
-		} else if errors.Is(err, ErrLost) {
+		fresh, err := s.readRequested(ctx, l)
+		switch {
+		case err == nil:
+			l, isGone = fresh, false
+		case errors.Is(err, ErrLost) && isGone:
 			return nil, err
+		case errors.Is(err, ErrLost):
+			isGone = true
 		}
 		if _, paused := l.Paused(); paused || l.Tombstone() || handoverRequest(l, s.Now(), s.cfg.Expiration) != s.cfg.Owner {
 			return nil, fmt.Errorf("handover of lease %q: request is not pending any more", l.token)
