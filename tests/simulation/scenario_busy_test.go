@@ -31,6 +31,8 @@ func TestBusyRangeIsServedPromptly(t *testing.T) {
 		to := time.Now()
 		host.stop()
 
+		r.mu.Lock() // a request that the host has left behind may still be noted
+		defer r.mu.Unlock()
 		var delays []time.Duration
 		for id, at := range r.written {
 			// Until the first poll the range is idle.
