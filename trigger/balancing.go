@@ -83,29 +83,13 @@ func (r *functionRunner) requestLease(ctx context.Context, pass *balancePass, l 
 // watchLease watches a requested lease, unless that is done already. A request is pending
 // without it if its answer was lost, or if a watch has ended for a wrong one.
 func (r *functionRunner) watchLease(ctx context.Context, pass *balancePass, l *lease.Lease) {
-	if !r.beginWatch(l.Token()) {
+	if _, isWatched := r.watched.LoadOrStore(l.Token(), true); isWatched {
 		return
 	}
 	pass.start.watch(func() {
-		defer r.endWatch(l.Token())
+		defer r.watched.Delete(l.Token())
 		r.awaitHandover(ctx, l, pass.start)
 	})
-}
-
-func (r *functionRunner) beginWatch(token string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.watched[token] {
-		return false
-	}
-	r.watched[token] = true
-	return true
-}
-
-func (r *functionRunner) endWatch(token string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.watched, token)
 }
 
 // awaitHandover acquires a requested lease as soon as its owner has released it.

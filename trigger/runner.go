@@ -30,6 +30,7 @@ type functionRunner struct {
 	sharedPlace int               // among these functions; likewise
 	stop        *stopBudget       // set by beginStopBudget
 	watchSlots  chan struct{}     // bounds the requested leases that are read every second
+	watched     sync.Map          // tokens of requested leases that are watched, or wait for a slot
 
 	rateLimit, readLimit *limiter // of Function.Rate and Function.ReadRequestUnits
 
@@ -46,7 +47,6 @@ type functionRunner struct {
 	rangeStats      map[string]*rangeStats   // by lease token
 	heldLeases      map[string]*lease.Held   // by lease token, of the ranges in rangeStats
 	acquiring       map[string]bool          // by lease token: the request is under way
-	watched         map[string]bool          // by lease token: it is read until its owner releases it
 	coolingRanges   map[string]rangeCooldown // by lease token: failed here, and not worked on since
 	pausedRanges    map[string]stall.Stall   // by lease token: paused by an operator, as the last list showed
 	unreadable      map[string]stall.Stall   // by lease token: the document cannot be read, as the last list showed
@@ -67,7 +67,7 @@ func newRunner(p *hostState, f Function, leases *cosmos.Container) *functionRunn
 	r := &functionRunner{
 		host: p, function: f, passes: passes, log: log, stop: &stopBudget{context.Background(), context.Background(), context.Background(), context.Background()},
 		watchSlots: make(chan struct{}, maxWatched), deadLetterLists: newDeadLetterLists(), leaseLists: newSharedLists[listedLeases](),
-		rangeStats: map[string]*rangeStats{}, heldLeases: map[string]*lease.Held{}, acquiring: map[string]bool{}, watched: map[string]bool{},
+		rangeStats: map[string]*rangeStats{}, heldLeases: map[string]*lease.Held{}, acquiring: map[string]bool{},
 		coolingRanges: map[string]rangeCooldown{},
 		rateLimit:     newLimiter(stall.RateLimited, f.Rate, "changes"), readLimit: newLimiter(stall.ReadsLimited, f.ReadRequestUnits, "request units of feed reads"),
 	}

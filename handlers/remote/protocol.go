@@ -182,8 +182,8 @@ func appendLine(text []byte, document json.RawMessage) ([]byte, error) {
 		line, err := json.Marshal(document)
 		return append(text, line...), err
 	}
-	const few = 16 // of so many bytes, one
-	if n := countBeyondASCII(document); n > 0 && (n <= len(document)/few || bytes.Contains(document, separators)) {
+	const sparse = 16 // bytes of the document for each byte of these characters
+	if n := countBeyondASCII(document); n > 0 && (n <= len(document)/sparse || bytes.Contains(document, separators)) {
 		return appendASCII(text, document), nil
 	}
 	return append(text, document...), nil

@@ -14,9 +14,9 @@ import (
 // has no document: its metadata hold the key, by path or as a list, else the
 // previous image does.
 func PartitionKey(item cosmos.Item, paths []string) string {
-	switch {
-	case isCanonical(item.KeyPlace.In(item.Document)):
-		return "[" + string(item.KeyPlace.In(item.Document)) + "]"
+	switch value := item.KeyPlace.In(item.Document); {
+	case isCanonical(value):
+		return "[" + string(value) + "]"
 	case item.Document != nil:
 		return documentKey(item.Document, paths)
 	case item.Previous != nil:

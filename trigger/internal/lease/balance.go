@@ -19,12 +19,12 @@ type View struct {
 	Unclaimed   bool   // free for longer than one acquire interval: every host below its share has had its turn
 }
 
-// Step is one action of a host for one lease.
+// Step is one action of a host for one lease: it acquires the lease, unless it is another.
 type Step struct {
 	Token   string
 	Request bool // request a handover from the owner
 	Watch   bool // watch the lease until its owner releases it, as this host has requested
-} // a step with neither acquires the lease
+}
 
 // Limits are the least and the most leases of a function that a host takes,
 // whatever its equal share; 0 is no limit. Min wins over Max.
@@ -70,8 +70,8 @@ func Plan(views []View, function, me string, limits Limits) []Step {
 }
 
 // sortViews returns the steps for leases that me has requested, to acquire those that are
-// free and to watch the others, steps for all free leases, and how many leases each host holds once the
-// pending requests are met.
+// free and to watch the others, steps for all free leases, and how many leases each host
+// holds once the pending requests are met.
 func sortViews(views []View, me string) (requested, free []Step, held map[string]int) {
 	held = map[string]int{me: 0}
 	for _, v := range views {

@@ -76,17 +76,7 @@ func TestHandlerThatBuffersIsFlushed(t *testing.T) {
 	env["HALLEY_FUNCTIONS"] = "buffer"
 	apptest.CleanEnv(t, env)
 	sink := &bufferedSink{kept: map[string]int{}, flushErr: errors.New("sink is down")}
-	source := hosttest.Program().Source
-	source.Handlers = append(source.Handlers, handlers.New("buffer", "keeps changes", sink.open))
-	s, err := settings.Load(source)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := hosting.Open(t.Context(), s, hosting.Options{Grace: time.Second}, hosting.JSONLogger(io.Discard, "error"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.Close()
+	a := openWith(t, handlers.New("buffer", "keeps changes", sink.open))
 	account.Write(t, 0, 20)
 	for _, step := range []struct {
 		flushErr         error
@@ -120,24 +110,31 @@ func TestHandlerThatBorrowsBatches(t *testing.T) {
 		env := account.Env()
 		env["HALLEY_FUNCTIONS"] = "sink"
 		apptest.CleanEnv(t, env)
-		source := hosttest.Program().Source
-		source.Handlers = append(source.Handlers, handlers.New("sink", "keeps nothing", func(_ context.Context, env handlers.Env, _ struct{}) (trigger.Handler, func() error, error) {
+		a := openWith(t, handlers.New("sink", "keeps nothing", func(_ context.Context, env handlers.Env, _ struct{}) (trigger.Handler, func() error, error) {
 			if borrows {
 				env.BorrowBatches()
 			}
 			return func(context.Context, trigger.Batch) error { return nil }, nil, nil
 		}))
-		s, err := settings.Load(source)
-		if err != nil {
-			t.Fatal(err)
-		}
-		a, err := hosting.Open(t.Context(), s, hosting.Options{Grace: time.Second}, hosting.JSONLogger(io.Discard, "error"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer a.Close()
 		if got := a.Opened["sink"].ReuseBuffers; got != borrows {
 			t.Errorf("ReuseBuffers is %v, and the handler borrows batches: %v", got, borrows)
 		}
 	}
+}
+
+// openWith opens the app of the environment with a further handler.
+func openWith(t *testing.T, handler handlers.Entry) *hosting.App {
+	t.Helper()
+	source := hosttest.Program().Source
+	source.Handlers = append(source.Handlers, handler)
+	s, err := settings.Load(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := hosting.Open(t.Context(), s, hosting.Options{Grace: time.Second}, hosting.JSONLogger(io.Discard, "error"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { a.Close() })
+	return a
 }

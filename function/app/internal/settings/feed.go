@@ -15,10 +15,10 @@ type Feed struct {
 	LeaseContainerPrefix    string         `split_words:"true" desc:"begins the ids of the leases; the function's name if not set, and / for none, as in a Cosmos DB trigger without a prefix"`
 	FeedPollDelay           interval       `split_words:"true" desc:"wait between two reads of an idle range"`
 	FeedPollMin             interval       `split_words:"true" desc:"wait before the first read after changes; doubles up to FEED_POLL_DELAY"`
-	Priority                priority       `desc:"of requests to the monitored account, low or high, if it has priority-based execution: requests of low priority are throttled first; the account's default if empty"`
+	Priority                priority       `desc:"priority of requests to the monitored account, low or high, if it has priority-based execution: requests of low priority are throttled first; the account's default if empty"`
 	ThroughputBucket        bucket         `split_words:"true" desc:"throughput bucket of requests to the monitored account, 1 to 5; 0 is none"`
-	LeasePriority           priority       `split_words:"true" desc:"PRIORITY of requests for leases"`
-	LeaseThroughputBucket   bucket         `split_words:"true" desc:"THROUGHPUT_BUCKET of requests for leases"`
+	LeasePriority           priority       `split_words:"true" desc:"priority of requests for leases, as PRIORITY"`
+	LeaseThroughputBucket   bucket         `split_words:"true" desc:"throughput bucket of requests for leases, as THROUGHPUT_BUCKET"`
 	ReadRequestUnits        perSecond      `split_words:"true" desc:"request units a second that reads of the feed cost on this host at most; 0 is no limit"`
 	LeaseAcquireInterval    interval       `split_words:"true" desc:"how often a host looks for leases to take"`
 	LeaseExpirationInterval interval       `split_words:"true" desc:"how long a lease belongs to a host that does not write it"`

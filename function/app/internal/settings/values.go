@@ -58,7 +58,8 @@ func (p *priority) Decode(s string) error {
 // bucket is the number of a throughput bucket; 0 is none.
 type bucket int
 
-// maxBuckets is the number of throughput buckets that a container can have.
+// maxBuckets is the number of throughput buckets that a container can have:
+// learn.microsoft.com/azure/cosmos-db/throughput-buckets.
 const maxBuckets = 5
 
 // Decode implements [envconfig.Decoder]; an empty value leaves the default.
