@@ -47,16 +47,8 @@ func newRegions(o Options) *regions {
 
 // checkRegions fails if regions have no usable names, or options need regions that are missing.
 func (o Options) checkRegions() error {
-	keys := map[string]bool{}
-	for _, name := range o.Regions {
-		key := regionKey(name)
-		switch {
-		case key == "" || strings.ContainsFunc(key, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }):
-			return fmt.Errorf("region %q is not a name such as \"West Europe\"", name)
-		case keys[key]:
-			return fmt.Errorf("region %q is named twice", name)
-		}
-		keys[key] = true
+	if err := checkRegionNames(o.Regions); err != nil {
+		return err
 	}
 	several := len(o.Regions) > 1
 	switch {
@@ -68,6 +60,21 @@ func (o Options) checkRegions() error {
 		return errors.New("partition failover is for accounts with one write region: choose it or multiple writes")
 	case o.ReplicationLag < 0:
 		return fmt.Errorf("replication lag is %v; it cannot be negative", o.ReplicationLag)
+	}
+	return nil
+}
+
+func checkRegionNames(names []string) error {
+	keys := map[string]bool{}
+	for _, name := range names {
+		key := regionKey(name)
+		switch {
+		case key == "" || strings.ContainsFunc(key, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }):
+			return fmt.Errorf("region %q is not a name such as \"West Europe\"", name)
+		case keys[key]:
+			return fmt.Errorf("region %q is named twice", name)
+		}
+		keys[key] = true
 	}
 	return nil
 }
