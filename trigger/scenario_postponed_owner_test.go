@@ -228,3 +228,28 @@ func TestNextOwnerDeliversPostponedChangeWhileFeedIsThrottled(t *testing.T) {
 		}
 	})
 }
+
+// The next owner of a merged range reads to the end of the feed while it still delivers what it
+// has read, and polls seldom: the postponed change follows what was read, not the next poll.
+func TestNextOwnerDeliversPostponedChangeOnceTheFeedWasRead(t *testing.T) {
+	inWorld(t, 2, func(t *testing.T, w *world) {
+		mergeRanges(t, w)
+		change := withStore(&memoryStore{}, func(f *Function) {
+			f.MaxItemsPerInvocation, f.FeedPollMin, f.FeedPollDelay = 1, 15*time.Second, 15*time.Second
+		})
+		p := newPatience(w, "a", postponeOnce("later", 2*time.Second))
+		w.write("k", "later")
+		_, err := w.host("a", p.handle, change).Drain(t.Context())
+		must(t, err)
+		for token := range w.leaseDocuments() {
+			w.editLease(token, func(document map[string]any) { delete(document["properties"].(map[string]any), readAheadProperty) }) // as after a crash
+		}
+		w.writeMany("backlog", 20)
+		stop := w.startHost(w.host("b", withDelay(100*time.Millisecond, p.handle), change, withoutLogger))
+		time.Sleep(time.Minute)
+		stop()
+		if times := p.times("later"); len(times) != 2 || times[1].Sub(times[0]) > 20*100*time.Millisecond+2*promptly {
+			t.Errorf("delivered at %v", times)
+		}
+	})
+}

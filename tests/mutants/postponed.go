@@ -34,6 +34,9 @@ var postponements = []mutant{
 	{"postponed-without-end", "a change that is postponed again and again is given up after its attempts", []edit{
 		{"trigger/internal/delivery/effects.go", "isAsked && !tried.isExhausted(s.policy, s.now) &&", "isAsked && (tried.Attempts > 0) &&"},
 	}},
+	{"postponed-until-the-next-poll", "the next owner of a merged range delivers a postponed change once it has taken what it has read", []edit{
+		{"trigger/internal/delivery/delivery.go", "d.pagesToEnd.CompareAndSwap(0, d.pagesRead.Load()+1)", "if d.pagesRead.Load() == d.pagesTaken.Load() {\n\t\td.pagesToEnd.CompareAndSwap(0, d.pagesRead.Load()+1)\n\t}"},
+	}},
 	{"postponed-kept", "a postponed change that was handled leaves the store", []edit{
 		{"trigger/internal/delivery/store.go", "return k.deadLetters.Delete(ctx, stored)", "return nil"},
 	}},

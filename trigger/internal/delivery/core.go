@@ -36,7 +36,7 @@ type laneShared struct {
 	lastLSN       atomic.Int64  // of the last change in these
 	takenItems    atomic.Int64  // changes in these, filtered ones too
 	leftAhead     atomic.Int64  // changes behind the acknowledged prefix that were taken, when Run had ended; -1 before
-	feedEnded     atomic.Bool   // the lanes had got everything that was in the feed at some time
+	pagesToEnd    atomic.Int64  // one more than pagesRead when the reader first found no more; 0 before
 	readToEnd     atomic.Bool   // the last page that comes ends the feed, see Delivery.AllRead
 	waitingKeys   atomic.Int64  // keys with a failed group, over all lanes
 	waitingGroups atomic.Int64  // failed groups that wait, likewise
@@ -93,12 +93,13 @@ func (s *laneShared) partPassed() {
 type feedPlace struct {
 	lsn     int64 // of the last change
 	changes int64 // number of changes since this owner began
-	ended   bool  // there are no more
+	ended   bool  // the lanes have everything that was in the feed at some time
 }
 
 // takenPlace returns the end of the last page of which the lanes have all changes.
 func (s *laneShared) takenPlace() feedPlace {
-	return feedPlace{s.lastLSN.Load(), s.takenItems.Load(), s.feedEnded.Load()}
+	toEnd := s.pagesToEnd.Load()
+	return feedPlace{s.lastLSN.Load(), s.takenItems.Load(), toEnd > 0 && s.pagesTaken.Load() >= toEnd-1}
 }
 
 // filterPart returns the places of the changes that are to be delivered, until the next

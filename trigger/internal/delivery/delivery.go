@@ -183,11 +183,8 @@ func (d *Delivery) AllRead() { d.readToEnd.Store(true) }
 // CaughtUp is called when the reader has read everything that was in the feed. If
 // everything is finished as well, the owner before cannot have read more.
 func (d *Delivery) CaughtUp() {
-	if d.pagesRead.Load() != d.pagesTaken.Load() {
-		return
-	}
-	d.feedEnded.Store(true)
-	if d.progress.allFinished() {
+	d.pagesToEnd.CompareAndSwap(0, d.pagesRead.Load()+1)
+	if d.pagesRead.Load() == d.pagesTaken.Load() && d.progress.allFinished() {
 		d.isolation.passed(math.MaxInt64)
 	}
 }
