@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -96,17 +97,25 @@ func (l language) serve(t testing.TB, state string) (url string) {
 	return url
 }
 
-// eachFunction runs a test with both languages over both transports.
+// isLong says that the long forms of the tests run.
+var isLong = os.Getenv("HALLEY_TEST_LONG") != ""
+
+// eachFunction runs a test with both languages over both transports. The short form has each
+// language and each transport once.
 func eachFunction(t *testing.T, test func(t *testing.T)) {
-	for _, l := range languages {
-		t.Run(l.name+" over HTTP", func(t *testing.T) {
-			l.serve(t, filepath.Join(t.TempDir(), "state"))
-			test(t)
-		})
-		t.Run(l.name+" as command", func(t *testing.T) {
-			l.setCommand(t, filepath.Join(t.TempDir(), "state"))
-			test(t)
-		})
+	for i, l := range languages {
+		if isLong || i%2 == 0 {
+			t.Run(l.name+" over HTTP", func(t *testing.T) {
+				l.serve(t, filepath.Join(t.TempDir(), "state"))
+				test(t)
+			})
+		}
+		if isLong || i%2 == 1 {
+			t.Run(l.name+" as command", func(t *testing.T) {
+				l.setCommand(t, filepath.Join(t.TempDir(), "state"))
+				test(t)
+			})
+		}
 	}
 }
 

@@ -1,8 +1,10 @@
 package command
 
 import (
+	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -38,18 +40,20 @@ func TestCommandsEndOnSilentAccounts(t *testing.T) {
 	}
 	defer l.Close()
 	silent := "AccountEndpoint=http://" + l.Addr().String() + "/;AccountKey=" + emulator.Key + ";"
+	apptest.CleanEnv(t, apptest.Complete("HALLEY_FUNCTIONS", "leaderboard", "HALLEY_CONTAINER_NAME", "results", "CosmosDB", silent))
+	t.Setenv("FUNCTIONS_APP_ROOT_PATH", t.TempDir())
+	var runs sync.WaitGroup
 	for _, command := range [][]string{{"status"}, {"check"}, {"deadletters", "list"}} {
-		t.Run(command[0], func(t *testing.T) {
-			apptest.CleanEnv(t, apptest.Complete("HALLEY_FUNCTIONS", "leaderboard", "HALLEY_CONTAINER_NAME", "results", "CosmosDB", silent))
-			t.Setenv("FUNCTIONS_APP_ROOT_PATH", t.TempDir())
+		runs.Go(func() {
 			began := time.Now()
 			out, err := runCommandLine(t, command...)
 			if took := time.Since(began); err == nil || took > apptest.Patience {
-				t.Errorf("%v after %v", err, took)
+				t.Errorf("%s: %v after %v", command[0], err, took)
 			}
-			if !strings.Contains(out+err.Error(), l.Addr().String()) || !strings.Contains(out+err.Error(), "not reachable") {
-				t.Errorf("%v does not name the account:\n%s", err, out)
+			if text := fmt.Sprint(out, err); !strings.Contains(text, l.Addr().String()) || !strings.Contains(text, "not reachable") {
+				t.Errorf("%s: %v does not name the account:\n%s", command[0], err, out)
 			}
 		})
 	}
+	runs.Wait()
 }

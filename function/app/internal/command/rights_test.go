@@ -348,7 +348,7 @@ func TestRuntimeNamesTheMissingRight(t *testing.T) {
 			w := newRightsWorld(t, slices.DeleteFunc(slices.Clone(all), func(r right) bool { return r == missing }))
 			w.Write(t, 0, 2)
 			w.poison("bad", 10)
-			_, text := w.drain(5 * time.Second) // some denied requests are tried until the end
+			_, text := w.drain(2 * time.Second) // some denied requests are tried until the end
 			if more := afterwards[missing.String()]; more != nil {
 				text = more(w)
 			}

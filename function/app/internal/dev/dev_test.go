@@ -264,7 +264,8 @@ func TestRunWithoutContainersFails(t *testing.T) {
 	if err := s.open(t.Context(), zap.NewNop()); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	s.standstill = time.Second
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	sum, err := s.run(ctx)
 	if err != nil || sum.handled() || !strings.Contains(strings.Join(sum.verdict(), "\n"), "NotFound") {

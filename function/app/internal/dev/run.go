@@ -15,7 +15,7 @@ import (
 )
 
 // Handlers get catchUpTime after the last write, and less if they make no progress for
-// standstillTime.
+// session.standstill, which is standstillTime but in tests.
 const (
 	catchUpTime    = 30 * time.Second
 	standstillTime = 10 * time.Second
@@ -88,7 +88,7 @@ func (s *session) catchUp(ctx context.Context) []operate.FunctionLag {
 		if now := fmt.Sprint(left, functions); now != before {
 			before, since = now, time.Now()
 		}
-		if left == 0 || time.Since(since) >= standstillTime || !hosting.Pause(ctx, 50*time.Millisecond) {
+		if left == 0 || time.Since(since) >= s.standstill || !hosting.Pause(ctx, 50*time.Millisecond) {
 			return lags
 		}
 	}

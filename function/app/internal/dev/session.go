@@ -28,8 +28,11 @@ type session struct {
 	lags    account.Clients // to look at the lag with, as the command status does
 	log     *zap.Logger
 	began   time.Time
-	looked  time.Time // at seen; only the goroutine of the live line uses both
-	seen    []operate.FunctionLag
+
+	standstill time.Duration // after which functions that make no progress get no more time
+
+	looked time.Time // at seen; only the goroutine of the live line uses both
+	seen   []operate.FunctionLag
 
 	recorder *page.Recorder
 	letters  letterRun
@@ -46,7 +49,7 @@ func newSession(o runFlags, world *runWorld, show *screen) *session {
 	s := &session{
 		options: o, world: world, show: show, books: world.run.books, at: newPositions(),
 		poison: &poison{oneIn: o.Poison}, lags: account.NewClients(world.account), began: time.Now(),
-		recorder: &page.Recorder{},
+		recorder: &page.Recorder{}, standstill: standstillTime,
 	}
 	s.books.loose = world.services.Load == nil
 	return s
