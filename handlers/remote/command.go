@@ -76,20 +76,24 @@ func (p *commandPool) call(ctx context.Context, c call) (answer, error) {
 	if err := p.start(ctx, slot); err != nil {
 		return answer{}, err
 	}
-	ctx, cancel := answerWithin(ctx, p.timeout)
+	answering, cancel := answerWithin(ctx, p.timeout)
 	defer cancel()
-	request, err := c.appendTo(ctx, slot.request[:0])
+	request, err := c.appendTo(answering, slot.request[:0])
 	if err != nil {
 		return answer{}, err
 	}
 	if slot.request = nil; cap(request) <= maxKept {
 		slot.request = request
 	}
-	a, err := slot.process.call(ctx, c.number, request)
+	a, err := slot.process.call(answering, c.number, request)
 	if err != nil {
 		slot.process.kill()
 		<-slot.process.exited
-		slot.fail()
+		if ctx.Err() == nil {
+			slot.fail()
+		} else {
+			slot.process = nil // the call was ended, which is no fault of the process
+		}
 		return answer{}, err
 	}
 	slot.failures = 0

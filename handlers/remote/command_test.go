@@ -172,6 +172,28 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
+// A call that its caller ends, as at a handover, is no failure of its process: the next call
+// starts another one at once.
+func TestEndedCallIsNoFailure(t *testing.T) {
+	shell(t, "sleep 3600")
+	at := newPool(t, Settings{Command: os.Getenv("HALLEY_REMOTE_COMMAND"), Processes: 1, RequestTimeout: handlers.Interval(300 * time.Millisecond)})
+	for _, test := range []struct {
+		within   time.Duration
+		failures int
+	}{{50 * time.Millisecond, 0}, {10 * time.Second, 1}} {
+		ctx, cancel := contextWithin(t, test.within)
+		defer cancel()
+		if _, err := at.call(ctx, call{number: 1}); err == nil {
+			t.Error("a command that does not answer has answered")
+		}
+		one := <-at.places
+		if one.failures != test.failures || one.notBefore.IsZero() != (test.failures == 0) {
+			t.Errorf("after a call of at most %v: %d failures, not before %v", test.within, one.failures, one.notBefore)
+		}
+		at.places <- one
+	}
+}
+
 func TestLines(t *testing.T) {
 	var lines []string
 	w := &lineWriter{most: 5, line: func(line []byte) { lines = append(lines, string(line)) }}

@@ -17,7 +17,7 @@ import (
 
 // scenario is one in which the function ends up with the documents of the container.
 // open starts the function, and returns its URL when the run is over.
-func scenario(function trigger.Function, seeds int, open func(t testing.TB) (url func() string)) triggertest.Scenario {
+func scenario(function trigger.Function, open func(t testing.TB) (url func() string)) triggertest.Scenario {
 	return triggertest.Scenario{
 		PartitionKey: "/customer",
 		Function:     function,
@@ -38,7 +38,7 @@ func scenario(function trigger.Function, seeds int, open func(t testing.TB) (url
 			}
 			return lines(decoded)
 		},
-		Seeds: seeds,
+		Seeds: 6,
 	}
 }
 
@@ -68,16 +68,12 @@ func TestFunctionConverges(t *testing.T) {
 			return func() string { return url }
 		}
 	}
-	seeds := 1
-	if isLong {
-		seeds = 6
-	}
 	command := func(t testing.TB) func() string {
 		state := filepath.Join(t.TempDir(), "state")
 		python.setCommand(t, state)
 		return func() string { return python.serve(t, state) } // reads the same file
 	}
-	t.Run("Node.js over HTTP", func(t *testing.T) { triggertest.Converges(t, scenario(softDeletes, 6, serve(node))) })
-	t.Run("Python over HTTP", func(t *testing.T) { triggertest.Converges(t, scenario(allVersions, 6, serve(python))) })
-	t.Run("Python as command", func(t *testing.T) { triggertest.Converges(t, scenario(allVersions, seeds, command)) })
+	t.Run("Node.js over HTTP", func(t *testing.T) { triggertest.Converges(t, scenario(softDeletes, serve(node))) })
+	t.Run("Python over HTTP", func(t *testing.T) { triggertest.Converges(t, scenario(allVersions, serve(python))) })
+	t.Run("Python as command", func(t *testing.T) { triggertest.Converges(t, scenario(allVersions, command)) })
 }

@@ -31,7 +31,10 @@ var programs = []mutant{
 		{"handlers/remote/protocol.go", "*float64(time.Second))), nil", "*float64(time.Second))\n\t\treturn err, nil"},
 	}},
 	{"program-crash-is-an-answer", "a function that exits in a call has not handled it", []edit{
-		{"handlers/remote/command.go", "\t\tslot.fail()\n\t\treturn answer{}, err\n", "\t\tslot.fail()\n\t\treturn answer{}, nil\n"},
+		{"handlers/remote/command.go", "\t\t}\n\t\treturn answer{}, err\n\t}\n\tslot.failures = 0\n", "\t\t}\n\t\treturn answer{}, nil\n\t}\n\tslot.failures = 0\n"},
+	}},
+	{"program-waits-after-an-ended-call", "a call that its caller ends is no failure of its process", []edit{
+		{"handlers/remote/command.go", "\t\tif ctx.Err() == nil {\n", "\t\tif true {\n"},
 	}},
 	{"program-killed-at-the-end", "a function has the grace to exit at the end", []edit{
 		{"handlers/remote/process.go", "\tcase <-time.After(p.grace):\n", "\tcase <-time.After(0):\n"},
