@@ -4,31 +4,22 @@
 package tests
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"testing"
+
+	"halley/tests/long"
 )
 
 // binaries are built once for all tests. If the tests run under the race detector,
 // the processes do, too.
 var binaries struct{ halley, recorder string }
 
-// parallelTests is the number of tests that run at a time unless -parallel is set: most
-// of them wait for processes.
-const parallelTests = 4
-
 func TestMain(m *testing.M) {
-	flag.Parse()
-	explicit := false
-	flag.Visit(func(f *flag.Flag) { explicit = explicit || f.Name == "test.parallel" })
-	if !explicit && runtime.GOMAXPROCS(0) < parallelTests {
-		_ = flag.Set("test.parallel", strconv.Itoa(parallelTests)) // a number is always accepted
-	}
+	long.AtOnce(max(4, runtime.GOMAXPROCS(0)))
 	dir, err := os.MkdirTemp("", "halley-tests-")
 	if err == nil {
 		err = buildBinaries(dir)

@@ -8,7 +8,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"halley/tests/long"
 )
+
+func TestMain(m *testing.M) {
+	long.AtOnce(6)
+	os.Exit(m.Run())
+}
 
 // cleanEnv removes the settings of the environment.
 func cleanEnv(t *testing.T) {
