@@ -21,9 +21,10 @@ import (
 // and seconds are null if they are not known.
 type Lag struct {
 	Function     string `json:"function"`
-	Range        string `json:"range"`        // lease token
-	Owner        string `json:"owner"`        // "" is free
-	Continuation string `json:"continuation"` // saved; "" before the first checkpoint
+	Range        string `json:"range"`            // lease token
+	Owner        string `json:"owner"`            // "" is free
+	Holder       string `json:"holder,omitempty"` // app and function of the last owner, "app/function"; "" is not known
+	Continuation string `json:"continuation"`     // saved; "" before the first checkpoint
 
 	// Changes is the number of changes that are not checkpointed, with those that a filter
 	// leaves out. Kind says whether it is exact. An estimate has Transactions in place of
@@ -186,7 +187,7 @@ type lagEstimate struct {
 func (e *lagEstimate) leaseLag(ctx context.Context, l *lease.Lease) Lag {
 	status := parseLeaseStatus(l)
 	total := Lag{
-		Function: e.functionName, Range: l.Token(), Owner: l.Owner(), Continuation: l.Continuation(), Exact: true, Known: true,
+		Function: e.functionName, Range: l.Token(), Owner: l.Owner(), Holder: l.Holder(), Continuation: l.Continuation(), Exact: true, Known: true,
 		Renewed: l.Written().UTC(), Checkpointed: unixTime(status.Checkpoint), DeadLettered: status.DeadLetters,
 		Snapshot: snapshotLag(l, e.leases.Monitored().Retention),
 	}

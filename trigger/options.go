@@ -90,6 +90,10 @@ type Options struct {
 	// Owner is this host's name in the leases; by default the machine's name and
 	// a random suffix.
 	Owner string
+	// AppName is the name of the app that this host belongs to. Its leases have it with the
+	// name of the function, so that two apps that share them by mistake can be told; without
+	// it a host neither tells nor is told.
+	AppName string
 	// FeedPollDelay is the wait between two reads of an idle range: 5 s.
 	FeedPollDelay time.Duration
 	// LeaseAcquireInterval is how often a host looks for leases to take: 13 s. It

@@ -52,6 +52,7 @@ type functionRunner struct {
 	unreadable      map[string]stall.Stall   // by lease token: the document cannot be read, as the last list showed
 	freeRanges      map[string]bool          // by lease token: without an owner, as the last list showed
 	heldLeaseCount  int                      // other leases, as the last list showed
+	sharedWith      []string                 // see FunctionStatus.SharedWith
 	isAlone         bool                     // no other host holds or requests a lease, as the last list showed
 	functionProblem error                    // why the function as a whole makes no progress, or nil
 	step            string                   // the work with leases that is under way since stepBegan
@@ -73,7 +74,7 @@ func newRunner(p *hostState, f Function, leases *cosmos.Container) *functionRunn
 	}
 	r.leases = lease.NewSet(lease.Config{
 		Leases: leases, Monitored: f.Container, Prefix: f.leasePrefix(), Function: f.Name, Mode: f.ChangeFeedMode,
-		Owner: p.options.Owner, Incarnation: p.incarnation,
+		AppName: p.options.AppName, Owner: p.options.Owner, Incarnation: p.incarnation,
 		AcquireInterval: p.options.LeaseAcquireInterval, RenewInterval: p.options.LeaseRenewInterval,
 		Expiration: p.options.LeaseExpirationInterval, AuditInterval: p.options.AuditInterval,
 		StopGrace: p.options.StopGrace, PollDelay: p.options.FeedPollDelay,
@@ -250,6 +251,12 @@ func (r *functionRunner) listCandidates(ctx context.Context) ([]*lease.Lease, er
 		r.unreadable[u.Token] = unreadableStall(u)
 	}
 	r.isAlone = !r.leases.HasOtherHosts(leases)
+	others := r.leases.OtherHolders(leases)
+	if len(others) > 0 && !slices.Equal(others, r.sharedWith) {
+		r.log.Warn("another app or function takes leases of this one: each handles only a part of the changes, until one of them has another prefix",
+			slog.Any("others", others), slog.String("prefix", r.function.leasePrefix()))
+	}
+	r.sharedWith = others
 	return leases, nil
 }
 

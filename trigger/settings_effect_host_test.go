@@ -24,6 +24,23 @@ func leaseSettings() []settingCase {
 			defaultBounds: exactly(0), otherBounds: exactly(2),
 		},
 		{
+			field: "Options.AppName", quantity: "leases that name app shop",
+			setOther: func(_ *settingRun, _ *Function, o *Options) { o.AppName = "shop" },
+			ranges:   2,
+			measure: func(r *settingRun) (named float64) {
+				stop := r.startHost(r.newHost(handleAll))
+				defer stop()
+				time.Sleep(time.Minute)
+				for _, l := range r.lagByRange() {
+					if l.Holder == "shop/test" {
+						named++
+					}
+				}
+				return named
+			},
+			defaultBounds: exactly(0), otherBounds: exactly(2),
+		},
+		{
 			field: "Options.LeaseAcquireInterval", quantity: "lists of the leases in 10 min",
 			setOther: func(_ *settingRun, _ *Function, o *Options) { o.LeaseAcquireInterval = 2 * time.Second },
 			measure: func(r *settingRun) float64 {

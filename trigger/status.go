@@ -61,10 +61,13 @@ type Status struct {
 
 // FunctionStatus is a snapshot of one function on this host.
 type FunctionStatus struct {
-	Name    string        `json:"name"`
-	Problem string        `json:"problem,omitempty"` // why the function makes no progress
-	Leases  LeaseCounts   `json:"leases"`            // of all hosts, as this host last listed them
-	Ranges  []RangeStatus `json:"ranges"`            // those that this host works on or failed on, that are paused, or whose lease cannot be read, by token
+	Name    string      `json:"name"`
+	Problem string      `json:"problem,omitempty"` // why the function makes no progress
+	Leases  LeaseCounts `json:"leases"`            // of all hosts, as this host last listed them
+	// SharedWith are other apps and functions that take leases of this one, as "app/function":
+	// each handles only a part of the changes.
+	SharedWith []string      `json:"sharedWith,omitempty"`
+	Ranges     []RangeStatus `json:"ranges"` // those that this host works on or failed on, that are paused, or whose lease cannot be read, by token
 }
 
 // LeaseCounts counts the leases of a function by their state.
@@ -121,7 +124,7 @@ func (h *Host) Status() Status {
 func (r *functionRunner) functionStatus() FunctionStatus {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := FunctionStatus{Name: r.function.Name, Ranges: []RangeStatus{}, Leases: r.leaseCounts()}
+	s := FunctionStatus{Name: r.function.Name, Ranges: []RangeStatus{}, Leases: r.leaseCounts(), SharedWith: r.sharedWith}
 	if problem := cmp.Or(r.refusalError(), r.functionProblem, r.waitError()); problem != nil {
 		s.Problem = problem.Error()
 	}

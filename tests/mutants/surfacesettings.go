@@ -86,6 +86,12 @@ var surfaceSettings = []mutant{
 	{"read-units-ignored", "Function.ReadRequestUnits has its effect", []edit{
 		{"trigger/runner.go", "newLimiter(stall.ReadsLimited, f.ReadRequestUnits,", "newLimiter(stall.ReadsLimited, 0,"},
 	}},
+	{"app-name-ignored", "Options.AppName has its effect", []edit{
+		{"trigger/internal/lease/acquire.go", "next.properties[holderProperty] = s.holder()", "delete(next.properties, holderProperty)"},
+	}},
+	{"shared-leases-untold", "apps that share leases are told", []edit{
+		{"trigger/runner.go", "\tr.sharedWith = others\n", ""},
+	}},
 	{"owner-ignored", "Options.Owner has its effect", []edit{
 		{"trigger/defaults.go", `if o.Owner == "" {`, `if o.Owner != "-" {`},
 	}},

@@ -52,6 +52,7 @@ var fieldRows = []row{
 	{"Function.SoftDeleteProperty", "TestEachSettingHasAnEffect/SoftDeleteProperty", "soft-delete-property-ignored"},
 	{"Function.StallAfter", "TestEachSettingHasAnEffect/StallAfter", "stall-after-ignored"},
 	{"Function.StartFrom", "TestEachSettingHasAnEffect/StartFrom", "start-ignored"},
+	{"Options.AppName", "TestEachSettingHasAnEffect/AppName", "app-name-ignored"},
 	{"Options.AuditInterval", "TestEachSettingHasAnEffect/AuditInterval", "audit-ignored"},
 	{"Options.FeedPollDelay", "TestEachSettingHasAnEffect/FeedPollDelay", "host-poll-delay-ignored"},
 	{"Options.LeaseAcquireInterval", "TestEachSettingHasAnEffect/LeaseAcquireInterval", "acquire-interval-ignored"},

@@ -32,6 +32,10 @@ func (s *Set) Acquire(ctx, requests context.Context, l *Lease, listed *Index, re
 	finish, cancel := context.WithTimeout(requests, s.cfg.StopGrace)
 	defer cancel()
 	next := nextAcquisition(l, s.cfg.Owner, s.cfg.Incarnation, s.cfg.Expiration)
+	delete(next.properties, holderProperty)
+	if s.cfg.AppName != "" {
+		next.properties[holderProperty] = s.holder()
+	}
 	delete(next.properties, retiringProperty)
 	if retire {
 		next.properties[retiringProperty] = "1"

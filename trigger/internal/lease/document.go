@@ -58,6 +58,7 @@ const (
 	tombstoneProperty    = "halley.tombstone"   // set if the account refused to delete the lease of a split range
 	splittingProperty    = "halley.splitting"   // set once the owner begins to create the leases that follow
 	retiringProperty     = "halley.retiring"    // set by an owner that has acquired the lease only to retire it
+	holderProperty       = "halley.app"         // app and function of the last Halley owner, see Holder; unset if its app has no name
 	uncleanExitsProperty = "halley.deaths"      // consecutive owners that neither released the lease nor made progress, decimal
 )
 
@@ -140,6 +141,15 @@ func (l *Lease) UncleanExits() int {
 // properties of the Halley host before it, with its own name in Owner.
 func (l *Lease) OwnedByHalley() bool {
 	return strings.HasPrefix(l.properties[incarnationProperty], l.owner+"/")
+}
+
+// Holder returns the app and the function of the last owner, as "app/function", or "" if they
+// are not known.
+func (l *Lease) Holder() string {
+	if l.owner != "" && !l.OwnedByHalley() {
+		return ""
+	}
+	return l.properties[holderProperty]
 }
 
 // NeverOwned reports whether no host has read the range of the lease since it was created.

@@ -21,6 +21,7 @@ type Config struct {
 	Function  string      // name of the function, for the order of hosts in Plan
 	Mode      cosmos.Mode // of the change feed
 
+	AppName     string // of the app that this host belongs to; "" is not known
 	Owner       string // name of this host in leases
 	Incarnation string // Owner, "/", and a text that no other process has
 

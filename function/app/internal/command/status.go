@@ -123,7 +123,7 @@ func printReport(out io.Writer, r operate.LagReport) error {
 			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", f.Name, text.Cell(l.Range), operate.OwnerName(l.Owner), row.Behind(), row.Age(),
 				operate.Ago(l.Renewed, r.Time), operate.Ago(l.Checkpointed, r.Time), l.DeadLettered, text.Cell(l.Continuation), text.Line(cmp.Or(l.Problem, waitText(l, r.Time))))
 		}
-		fmt.Fprintf(t, "%s\ttotal\t\t%s\t%s\t\t\t\t\t%s\n", f.Name, f.Total(), f.Age(), text.Line(f.Problem))
+		fmt.Fprintf(t, "%s\ttotal\t\t%s\t%s\t\t\t\t\t%s\n", f.Name, f.Total(), f.Age(), text.Line(cmp.Or(f.Problem, f.Warning)))
 	}
 	if len(r.Functions) > 1 {
 		fmt.Fprintf(t, "all\ttotal\t\t%s\t%s\t\t\t\t\t\n", r.Total(), r.Age())

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,6 +32,7 @@ type FunctionLag struct {
 	Leases []trigger.Lag `json:"leases"`
 	LagTotal
 	Problem string `json:"problem,omitempty"` // the reason if there are no leases to show
+	Warning string `json:"warning,omitempty"` // see [SharedText]
 
 	stallAfter time.Duration
 }
@@ -160,10 +162,23 @@ func sumOf(f settings.Function, leases []trigger.Lag, err error) FunctionLag {
 	case len(l.Leases) == 0:
 		l.Problem, l.Exact, l.Known = "no leases: its hosts never ran, or the leases were deleted", false, false
 	}
+	var holders []string
 	for _, lease := range l.Leases {
+		if lease.Holder != "" && !slices.Contains(holders, lease.Holder) {
+			holders = append(holders, lease.Holder)
+		}
 		l.add(LagTotal{lease.Changes, lease.Transactions, lease.Exact, lease.Known, lease.Seconds})
 	}
+	if len(holders) > 1 {
+		slices.Sort(holders)
+		l.Warning = SharedText(holders)
+	}
 	return l
+}
+
+// SharedText warns of apps and functions, as "app/function", that share the leases of one.
+func SharedText(holders []string) string {
+	return strings.Join(holders, " and ") + " take leases of one prefix, and each handles only a part of the changes: give one of them another HALLEY_LEASE_CONTAINER_PREFIX, or stop it"
 }
 
 // Behind is the lag of one lease: ? if it is not known, and an estimate says that it

@@ -1,9 +1,11 @@
 package operate
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"halley/function/app/internal/settings"
 	"halley/trigger"
 	"halley/trigger/stall"
 )
@@ -19,5 +21,21 @@ func TestStatusTakesNoLimitForStall(t *testing.T) {
 		if got := l.isStalled(trigger.Lag{Stalls: stalls}, now); got != stalled {
 			t.Errorf("status takes %s for a stall: %v, want %v", kind, got, stalled)
 		}
+	}
+}
+
+// Two apps whose owners share the leases of a function are a warning, which why explains.
+func TestSharedLeasesAreAWarning(t *testing.T) {
+	shared := sumOf(settings.Function{}, []trigger.Lag{{Range: "0", Holder: "shop/orders", Known: true}, {Range: "1", Holder: "billing/orders", Known: true}}, nil)
+	if !strings.HasPrefix(shared.Warning, "billing/orders and shop/orders take leases of one prefix") || shared.Problem != "" {
+		t.Errorf("warning %q, problem %q", shared.Warning, shared.Problem)
+	}
+	causes, problems := LagReport{Time: time.Now(), Functions: []FunctionLag{shared}}.Why()
+	if len(causes) != 1 || problems != 1 || causes[0].Cause != shared.Warning {
+		t.Errorf("why gives %d problems: %+v", problems, causes)
+	}
+	alone := sumOf(settings.Function{}, []trigger.Lag{{Range: "0", Holder: "shop/orders", Known: true}, {Range: "1", Known: true}}, nil)
+	if alone.Warning != "" {
+		t.Errorf("one app is warned of: %q", alone.Warning)
 	}
 }

@@ -15,6 +15,7 @@ import (
 type FunctionView struct {
 	Name    string
 	Problem string // of the whole function
+	Warning string // see [SharedText]
 	Ranges  []RangeView
 }
 
@@ -59,6 +60,9 @@ func Explain(functions []FunctionView, now time.Time) (causes []Cause) {
 		if f.Problem != "" {
 			whole := stall.Stall{Kind: stall.RangeWaits}
 			causes = append(causes, Cause{Title: f.Name + ": no progress", Cause: f.Problem, Since: "not known", Evidence: "the function as a whole", Next: Advice(whole), harm: -1})
+		}
+		if f.Warning != "" {
+			causes = append(causes, Cause{Title: f.Name + ": leases are shared", Cause: f.Warning, Since: "not known", Evidence: "the owners that its leases name", Next: "stop the app that does not belong here", harm: -1})
 		}
 		causes = append(causes, f.causes(now)...)
 	}
@@ -172,7 +176,7 @@ func Ago(moment, now time.Time) string {
 func (r LagReport) Why() (causes []Cause, problems int) {
 	var views []FunctionView
 	for _, f := range r.Functions {
-		view := FunctionView{Name: f.Name, Problem: f.Problem}
+		view := FunctionView{Name: f.Name, Problem: f.Problem, Warning: f.Warning}
 		for _, l := range f.Leases {
 			view.Ranges = append(view.Ranges, RangeView{
 				Range: l.Range, Owner: l.Owner, Lag: LagTotal{l.Changes, l.Transactions, l.Exact, l.Known, l.Seconds},

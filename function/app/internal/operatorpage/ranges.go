@@ -54,6 +54,7 @@ type pageView struct {
 	reported map[RangeKey]page.Range // by hosts of this process about ranges that they do not hold
 	own      map[string]bool         // names of the hosts of this process that run
 	problems map[string]string       // by function
+	warnings map[string]string       // likewise, see operate.SharedText
 }
 
 func (d *Source) look(ctx context.Context) page.State {
@@ -68,7 +69,7 @@ func (d *Source) look(ctx context.Context) page.State {
 		d.lags, d.live = d.lookAtLags(ctx), live
 		d.lagsAt = time.Now()
 	}
-	v := pageView{held: map[RangeKey]page.Range{}, reported: map[RangeKey]page.Range{}, own: map[string]bool{}, problems: map[string]string{}}
+	v := pageView{held: map[RangeKey]page.Range{}, reported: map[RangeKey]page.Range{}, own: map[string]bool{}, problems: map[string]string{}, warnings: map[string]string{}}
 	for _, h := range hosts {
 		v.addHost(h)
 	}
@@ -87,7 +88,7 @@ func (d *Source) look(ctx context.Context) page.State {
 	for _, f := range d.settings.Functions {
 		v.Functions = append(v.Functions, page.Function{
 			Name: f.Name, Container: f.DatabaseName + "/" + f.ContainerName, DeadLetters: f.DeadLetters.String(),
-			Keeps: f.DeadLetters.Row().Keeps, Problem: v.problems[f.Name],
+			Keeps: f.DeadLetters.Row().Keeps, Problem: cmp.Or(v.problems[f.Name], v.warnings[f.Name]),
 		})
 	}
 	// (slices.SortFunc would be compiled for this type: 15 kB.)
@@ -104,7 +105,7 @@ func (d *Source) look(ctx context.Context) page.State {
 // functionViews are the functions with their ranges.
 func (v *pageView) functionViews() (views []operate.FunctionView) {
 	for _, f := range v.Functions {
-		view := operate.FunctionView{Name: f.Name, Problem: f.Problem}
+		view := operate.FunctionView{Name: f.Name, Problem: v.problems[f.Name], Warning: v.warnings[f.Name]}
 		for _, r := range v.Ranges {
 			if r.Function == f.Name {
 				view.Ranges = append(view.Ranges, operate.RangeView{
@@ -158,6 +159,7 @@ func (v *pageView) addLeases(lags []operate.FunctionLag) {
 		if len(f.Leases) > 0 || !v.holds(f.Name) {
 			v.problems[f.Name] = cmp.Or(v.problems[f.Name], f.Problem)
 		}
+		v.warnings[f.Name] = f.Warning
 		for _, l := range f.Leases {
 			key := RangeKey{f.Name, l.Range}
 			if _, ok := v.held[key]; ok {

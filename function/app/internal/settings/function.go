@@ -30,6 +30,7 @@ type Settings struct {
 type App struct {
 	Functions list      `split_words:"true" desc:"enabled functions, separated by commas; all if empty"`
 	Mode      Mode      `split_words:"true" desc:"under the Functions host: timer drains at each timer invocation, fanout spreads ranges over instances through a queue, continuous works all the time"`
+	AppName   string    `split_words:"true" desc:"name of this app in leases, by which two apps that share leases by mistake are told; the name that Azure Functions, App Service, Container Apps or AWS Lambda gives it if empty"`
 	Owner     string    `split_words:"true" desc:"this host's name in leases; the machine's name and a random part if empty"`
 	StopGrace interval  `split_words:"true" desc:"time that a running handler gets at a stop"`
 	MaxStuck  count     `split_words:"true" desc:"more handler calls than this that never return end the process, so that it is replaced; not under AWS Lambda"`

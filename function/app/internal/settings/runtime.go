@@ -91,6 +91,7 @@ func (f *Function) HostOptions(app *App) trigger.Options {
 	var o trigger.Options
 	toRuntime(&o, f.specs(app)...)
 	o.FeedPollDelay = 0
+	o.AppName = cmp.Or(o.AppName, os.Getenv("WEBSITE_SITE_NAME"), os.Getenv("AWS_LAMBDA_FUNCTION_NAME"), os.Getenv("CONTAINER_APP_NAME"))
 	return o
 }
 
