@@ -66,7 +66,7 @@ type Clients struct {
 	Transport policy.Transporter // nil is the network
 	Retry     policy.RetryOptions
 	clients   map[clientKey]*cosmos.Client
-	reached   map[*cosmos.Client]error // of accounts that a command has tried
+	reached   *reachedAccounts // nil if each call of Reach tries
 
 	EachAttempt []policy.Policy // for each attempt of a request
 }
@@ -90,7 +90,7 @@ var commandRetries = policy.RetryOptions{MaxRetries: 3}
 
 // CommandClients are the accounts of a command that an operator runs.
 func CommandClients() Clients {
-	return Clients{Retry: commandRetries, clients: map[clientKey]*cosmos.Client{}, reached: map[*cosmos.Client]error{}}
+	return Clients{Retry: commandRetries, clients: map[clientKey]*cosmos.Client{}, reached: &reachedAccounts{tries: map[*cosmos.Client]func() error{}}}
 }
 
 // Client returns the client of one of the function's connections, for other requests than

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"time"
 
 	"halley/function/app/internal/settings"
@@ -36,7 +37,30 @@ func Reach(ctx context.Context, client *cosmos.Client, name settings.ConnectionN
 	return account, fmt.Errorf("account of %s not reachable: %w: check the endpoint %s, the network and the account's firewall", name, err, client.Endpoint())
 }
 
-// Reach reads the accounts of a function, each once.
+// reachedAccounts are accounts that a command has tried. Functions that share one share the
+// try.
+type reachedAccounts struct {
+	mu    sync.Mutex
+	tries map[*cosmos.Client]func() error
+}
+
+// try calls reach once for a client, and returns its error to all callers.
+func (r *reachedAccounts) try(client *cosmos.Client, reach func() error) error {
+	if r == nil {
+		return reach()
+	}
+	r.mu.Lock()
+	try, isKnown := r.tries[client]
+	if !isKnown {
+		try = sync.OnceValue(reach)
+		r.tries[client] = try
+	}
+	r.mu.Unlock()
+	return try()
+}
+
+// Reach reads the accounts of a function, each once. Functions may do so at the same time once
+// all of them have been opened.
 func (a Clients) Reach(ctx context.Context, f settings.Function) error {
 	at, err := a.Open(f)
 	if err != nil {
@@ -46,19 +70,19 @@ func (a Clients) Reach(ctx context.Context, f settings.Function) error {
 		client *cosmos.Client
 		name   settings.ConnectionName
 	}{{at.Monitored.Client(), f.Connection}, {at.Leases.Client(), f.LeaseConnection}} {
-		err, known := a.reached[one.client]
-		if !known {
-			_, err = Reach(ctx, one.client, one.name, os.Stderr)
-			if a.reached != nil {
-				a.reached[one.client] = err
-			}
-		}
-		if err != nil {
+		if err := a.reached.try(one.client, func() error {
+			_, err := Reach(ctx, one.client, one.name, os.Stderr)
+			return err
+		}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ForgetReached has reach try the accounts again.
-func (a Clients) ForgetReached() { clear(a.reached) }
+// ForgetReached has Reach try the accounts again.
+func (a Clients) ForgetReached() {
+	a.reached.mu.Lock()
+	defer a.reached.mu.Unlock()
+	clear(a.reached.tries)
+}

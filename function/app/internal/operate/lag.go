@@ -34,6 +34,7 @@ type FunctionLag struct {
 	Problem string `json:"problem,omitempty"` // the reason if there are no leases to show
 	Warning string `json:"warning,omitempty"` // see [SharedText]
 
+	Unread     bool `json:"-"` // the leases could not be read
 	stallAfter time.Duration
 }
 
@@ -131,20 +132,23 @@ func EstimateLags(ctx context.Context, functions []settings.Function, clients ac
 // estimate is [trigger.EstimateLag] or [trigger.CountLag].
 type estimate func(context.Context, *cosmos.Container, trigger.FeedSource) ([]trigger.Lag, error)
 
-// lagsOf looks at all functions at the same time, so that the feed of one does not delay what
+// lagsOf looks at all functions at the same time, so that the account of one does not delay what
 // the leases of the others tell.
 func lagsOf(ctx context.Context, functions []settings.Function, clients account.Clients, look estimate) []FunctionLag {
-	lags := make([]FunctionLag, len(functions))
+	lags, opened, errs := make([]FunctionLag, len(functions)), make([]account.Containers, len(functions)), make([]error, len(functions))
+	for i, f := range functions {
+		opened[i], errs[i] = clients.Open(f)
+	}
 	var working sync.WaitGroup
 	for i, f := range functions {
-		at, err := clients.Open(f)
-		if err == nil {
-			err = clients.Reach(ctx, f)
-		}
 		working.Go(func() {
 			var leases []trigger.Lag
+			err := errs[i]
 			if err == nil {
-				leases, err = look(ctx, at.Leases, f.TriggerFunction(at.Monitored).FeedSource)
+				err = clients.Reach(ctx, f)
+			}
+			if err == nil {
+				leases, err = look(ctx, opened[i].Leases, f.TriggerFunction(opened[i].Monitored).FeedSource)
 			}
 			lags[i] = sumOf(f, leases, err)
 		})
@@ -158,7 +162,7 @@ func sumOf(f settings.Function, leases []trigger.Lag, err error) FunctionLag {
 	l := FunctionLag{Name: f.Name, Leases: append([]trigger.Lag{}, leases...), LagTotal: nothingBehind, stallAfter: time.Duration(f.StallAfter)}
 	switch {
 	case err != nil:
-		l.Problem, l.Exact, l.Known = err.Error(), false, false
+		l.Problem, l.Exact, l.Known, l.Unread = err.Error(), false, false, true
 	case len(l.Leases) == 0:
 		l.Problem, l.Exact, l.Known = "no leases: its hosts never ran, or the leases were deleted", false, false
 	}

@@ -3,6 +3,7 @@ package operatorpage
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"sort"
 	"time"
@@ -31,9 +32,10 @@ type Source struct {
 	Saved    func() map[RangeKey]string // newer continuations than those in lags; may be nil
 	LagEvery time.Duration
 
-	lags   []operate.FunctionLag // of a moment ago
+	lags   []operate.FunctionLag // of a moment ago, but see keepLags
 	lagsAt time.Time
-	live   int // hosts at that moment
+	readAt map[string]time.Time // when the leases of each function last answered
+	live   int                  // hosts at lagsAt
 }
 
 // Time between two looks at the leases. The hosts know the ranges that they hold; the
@@ -41,7 +43,7 @@ type Source struct {
 const (
 	DevLagEvery  = 2 * time.Second // of the embedded account
 	pageLagEvery = 5 * time.Second
-	pageLagTime  = 20 * time.Second // bounds a look
+	pageLagTime  = 3 * time.Second // bounds a look: the feed has 2 s of it
 )
 
 // RangeKey identifies a range of a function.
@@ -66,8 +68,8 @@ func (d *Source) look(ctx context.Context) page.State {
 		}
 	}
 	if live != d.live || time.Since(d.lagsAt) >= d.LagEvery {
-		d.lags, d.live = d.lookAtLags(ctx), live
-		d.lagsAt = time.Now()
+		d.keepLags(d.lookAtLags(ctx), time.Now())
+		d.live = live
 	}
 	v := pageView{held: map[RangeKey]page.Range{}, reported: map[RangeKey]page.Range{}, own: map[string]bool{}, problems: map[string]string{}, warnings: map[string]string{}}
 	for _, h := range hosts {
@@ -125,6 +127,27 @@ func (d *Source) lookAtLags(ctx context.Context) []operate.FunctionLag {
 	defer cancel()
 	d.accounts.ForgetReached() // tried again at each look
 	return operate.EstimateLags(ctx, d.settings.Functions, d.accounts)
+}
+
+// keepLags keeps the result of a look. The leases of a function that did not answer stay as they
+// were, and its problem says since when.
+func (d *Source) keepLags(lags []operate.FunctionLag, now time.Time) {
+	if d.readAt == nil {
+		d.readAt = map[string]time.Time{}
+	}
+	for i := range lags {
+		f := &lags[i]
+		last := slices.IndexFunc(d.lags, func(old operate.FunctionLag) bool { return old.Name == f.Name })
+		switch {
+		case !f.Unread:
+			d.readAt[f.Name] = now
+		case last >= 0 && len(d.lags[last].Leases) > 0:
+			problem := fmt.Sprintf("leases of other hosts are shown as of %s: %s", d.readAt[f.Name].UTC().Format(time.RFC3339), f.Problem)
+			*f = d.lags[last]
+			f.Problem = problem
+		}
+	}
+	d.lags, d.lagsAt = lags, now
 }
 
 func (v *pageView) addHost(h Host) {

@@ -91,3 +91,26 @@ func TestPageJoinsHostsAndLeases(t *testing.T) {
 		}
 	}
 }
+
+// Leases that do not answer stay as they were, and the page says since when.
+func TestPageMarksOldFigures(t *testing.T) {
+	d, began := &Source{}, time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	look := func(after time.Duration, f operate.FunctionLag) operate.FunctionLag {
+		d.keepLags([]operate.FunctionLag{f}, began.Add(after))
+		return d.lags[0]
+	}
+	read := operate.FunctionLag{Name: "orders", Leases: []trigger.Lag{{Function: "orders", Range: "0", Owner: "host-b", Changes: 7}}}
+	look(0, read)
+	for _, after := range []time.Duration{time.Minute, 2 * time.Minute} {
+		f := look(after, operate.FunctionLag{Name: "orders", Unread: true, Problem: "no answer"})
+		if len(f.Leases) != 1 || f.Problem != "leases of other hosts are shown as of 2026-03-01T12:00:00Z: no answer" {
+			t.Errorf("after %v: %+v", after, f)
+		}
+	}
+	if f := look(3*time.Minute, operate.FunctionLag{Name: "orders", Problem: "no leases"}); len(f.Leases) != 0 || f.Problem != "no leases" {
+		t.Errorf("after the leases were deleted: %+v", f)
+	}
+	if f := look(4*time.Minute, read); len(f.Leases) != 1 || f.Problem != "" {
+		t.Errorf("when they answer again: %+v", f)
+	}
+}
