@@ -52,7 +52,7 @@ type program struct {
 // of it for builds.
 const (
 	shortCalls   = 12
-	shortMutants = 30
+	shortMutants = 16
 )
 
 func (p program) run(ctx context.Context) error {
