@@ -136,7 +136,7 @@ func TestServeSurvivesHostileFrames(t *testing.T) {
 // framesSender returns the test of some frames. It fails also if a server logs a panic, until the
 // end of t.
 func framesSender(t testing.TB) func(t *testing.T, frames []byte) {
-	config, err := makeCertificate("")
+	config, err := serverConfig("")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func framesSender(t testing.TB) func(t *testing.T, frames []byte) {
 
 // TestFramesReachTheAccount: frames of FuzzFrames reach the account's operations.
 func TestFramesReachTheAccount(t *testing.T) {
-	config, err := makeCertificate("")
+	config, err := serverConfig("")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -64,7 +65,7 @@ func (a *Account) Serve(ctx context.Context, o ServeOptions) error {
 	if err := errors.Join(o.check(), a.checkServing(o)); err != nil {
 		return fmt.Errorf("serve emulator: %w", err)
 	}
-	config, err := makeCertificate(o.CertOut)
+	config, err := serverConfig(o.CertOut)
 	if err != nil {
 		return fmt.Errorf("serve emulator: %w", err)
 	}
@@ -166,10 +167,25 @@ func (a *Account) accept(ctx context.Context, tcp net.Listener, config *tls.Conf
 // certificateLife is how long a certificate of one start is valid.
 const certificateLife = 365 * 24 * time.Hour
 
+// serverConfig is the configuration of HTTPS. The certificate is made for the first client
+// that asks for it, as most use HTTP; or at once, if clients take its authority from a file.
+func serverConfig(file string) (*tls.Config, error) {
+	certificate := sync.OnceValues(func() (*tls.Certificate, error) { return makeCertificate(file) })
+	if file != "" {
+		if _, err := certificate(); err != nil {
+			return nil, err
+		}
+	}
+	return &tls.Config{
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate() },
+		MinVersion:     tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+	}, nil
+}
+
 // makeCertificate makes a certificate for this machine, and the authority that issues it:
 // some clients, as that for Rust, take no certificate that is its own authority. The
 // authority's certificate is written to file if that is not "". Its key is not kept.
-func makeCertificate(file string) (*tls.Config, error) {
+func makeCertificate(file string) (*tls.Certificate, error) {
 	authority := &x509.Certificate{
 		Subject:  pkix.Name{CommonName: "Halley emulator, authority of one start"},
 		KeyUsage: x509.KeyUsageCertSign, IsCA: true, BasicConstraintsValid: true,
@@ -194,7 +210,7 @@ func makeCertificate(file string) (*tls.Config, error) {
 			return nil, fmt.Errorf("write certificate: %w", err)
 		}
 	}
-	return &tls.Config{Certificates: []tls.Certificate{server}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}, nil
+	return &server, nil
 }
 
 // issue makes a key, and a certificate of it that issuer signs; if issuer is nil, it signs itself.
