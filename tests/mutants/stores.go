@@ -3,6 +3,15 @@ package main
 // stores are planted bugs in what the next owner of a range reads back: letters of the dead
 // letter store, records of retries, blocked keys and properties of leases.
 var stores = []mutant{
+	{"retention-of-postponed", "a retention ends no postponed record", []edit{
+		{"trigger/deadletter/containerdocument.go", "s.retention > 0 && d.Kind == trigger.RecordDead", "s.retention > 0"},
+	}},
+	{"retention-of-blocked", "a retention ends no record behind a dead letter of its key", []edit{
+		{"trigger/deadletter/containerdocument.go", " && !d.Blocked {", " {"},
+	}},
+	{"retention-of-parts-alone", "the parts of a dead letter end after it", []edit{
+		{"trigger/deadletter/parts.go", "ttl += partsLonger", "ttl -= partsLonger"},
+	}},
 	{"postponed-behind-the-backlog", "the next owner delivers a postponed change before its position at once", []edit{
 		{"trigger/worker.go", "Continuation: l.Continuation(), ", ""},
 	}},

@@ -1,9 +1,11 @@
 package deadletter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"halley/trigger"
 	"halley/trigger/cosmos"
@@ -17,6 +19,10 @@ type ContainerOptions struct {
 	// are more, it queries the container again for each further window. The
 	// default is 10,000, about 2 MB.
 	Window int
+	// Retention is how long the service keeps a dead letter after its last write, in whole
+	// seconds, if the container has a time to live, such as a defaultTtl of -1. 0 is forever.
+	// Records that are postponed, or follow a dead letter of their key, stay.
+	Retention time.Duration
 }
 
 // Container stores dead letters as documents of a Cosmos DB container. This may
@@ -28,8 +34,8 @@ type ContainerOptions struct {
 // A dead letter is one document, which Data Explorer can show. If the data from
 // the feed is too large for it, Container compresses that data into part
 // documents, which it writes before the main document and deletes after it. It
-// truncates Error and Stack to 64 KiB. Dead letters never expire, whatever the
-// container's time to live.
+// truncates Error and Stack to 64 KiB. Records never expire, whatever the container's time to
+// live, unless [ContainerOptions.Retention] says so.
 //
 // If a host is killed during Put, part documents can remain. They are not
 // visible. Deleting the dead letter of the same change deletes them if they are
@@ -45,6 +51,7 @@ type Container struct {
 	container *cosmos.Container
 	search    *record.Search
 	partBytes int
+	retention time.Duration
 }
 
 // NewContainer returns a store in a Cosmos DB container. It does no I/O.
@@ -52,14 +59,17 @@ func NewContainer(c *cosmos.Container, opts *ContainerOptions) (*Container, erro
 	if c == nil {
 		return nil, errors.New("dead letter container: no container given")
 	}
-	window := record.DefaultWindow
-	if opts != nil && opts.Window != 0 {
-		window = opts.Window
+	if opts == nil {
+		opts = &ContainerOptions{}
 	}
-	if window < 0 {
+	switch {
+	case opts.Window < 0:
 		return nil, errors.New("dead letter container: option Window is negative")
+	case opts.Retention < 0 || opts.Retention%time.Second != 0:
+		return nil, fmt.Errorf("dead letter container: option Retention is %v: give whole seconds, or 0 to keep dead letters", opts.Retention)
 	}
-	return &Container{container: c, search: record.NewSearch(window), partBytes: 1 << 20}, nil
+	search := record.NewSearch(cmp.Or(opts.Window, record.DefaultWindow))
+	return &Container{container: c, search: search, partBytes: 1 << 20, retention: opts.Retention}, nil
 }
 
 // Put creates the part documents of the dead letter, if any, and then its main

@@ -149,6 +149,51 @@ func TestDeadLettersAreNotLeases(t *testing.T) {
 	}
 }
 
+// A retention ends dead letters, with their parts, and neither postponed records nor those that
+// wait behind a dead letter of their key.
+func TestContainerRetention(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, c := newAccount(t, "/function")
+		s, err := NewContainer(c, &ContainerOptions{Retention: 24 * time.Hour})
+		must(t, err)
+		s.partBytes = 50
+		dead, postponed, blocked := letter("f", "dead"), letter("f", "postponed"), letter("f", "blocked")
+		dead.Document = json.RawMessage(strings.Repeat("x", 200))
+		postponed.Kind, postponed.Due, blocked.Blocked = trigger.RecordPostponed, time.Now(), true
+		for _, d := range []trigger.DeadLetter{dead, postponed, blocked} {
+			must(t, s.Put(t.Context(), d))
+		}
+		left := func(kind trigger.RecordKind) (ids []string) {
+			page, err := s.Query(t.Context(), trigger.DeadLetterQuery{Source: dead.Source(), Kind: kind})
+			must(t, err)
+			if len(page.Damaged) > 0 {
+				t.Error(page.Damaged)
+			}
+			for _, d := range page.Records {
+				ids = append(ids, d.ID)
+			}
+			return ids
+		}
+		for _, step := range []struct {
+			wait time.Duration
+			dead int
+		}{{23 * time.Hour, 2}, {time.Hour + 2*time.Second, 1}, {2 * time.Hour, 1}} {
+			time.Sleep(step.wait)
+			if got := left(trigger.RecordDead); len(got) != step.dead || got[len(got)-1] != "blocked" && got[0] != "blocked" {
+				t.Errorf("dead letters after %v: %q, want %d", step.wait, got, step.dead)
+			}
+			if got := left(trigger.RecordPostponed); len(got) != 1 {
+				t.Errorf("postponed after %v: %q", step.wait, got)
+			}
+		}
+		for _, d := range documents(t, c) {
+			if d.Kind == kindPart && d.TTL != never {
+				t.Errorf("a part outlives its letter: %+v", d)
+			}
+		}
+	})
+}
+
 func TestContainerRejectsInvalidUse(t *testing.T) {
 	if _, err := NewContainer(nil, nil); err == nil {
 		t.Error("no container is accepted")
@@ -156,6 +201,9 @@ func TestContainerRejectsInvalidUse(t *testing.T) {
 	_, c := newAccount(t, "/player")
 	if _, err := NewContainer(c, &ContainerOptions{Window: -1}); err == nil {
 		t.Error("a negative window is accepted")
+	}
+	if _, err := NewContainer(c, &ContainerOptions{Retention: 1500 * time.Millisecond}); err == nil || !strings.Contains(err.Error(), "whole seconds") {
+		t.Errorf("a retention of 1.5 s: error is %v", err)
 	}
 	if err := newContainer(t, c, 0, 0).Put(t.Context(), letter("f", "a")); err == nil || !strings.Contains(err.Error(), "partition key /function") {
 		t.Errorf("put: %v", err)

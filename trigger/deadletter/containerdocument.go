@@ -20,6 +20,9 @@ const (
 	kindPart       = "halley dead letter part"
 )
 
+// never is the time to live of documents that do not expire.
+const never = -1
+
 // maxTextBytes is the limit of an error or a stack; the rest is cut off.
 const maxTextBytes = 64 << 10
 
@@ -31,7 +34,7 @@ type deadLetterDocument struct {
 	PartitionKey string    `json:"partitionKey,omitempty"`
 	Kind         string    `json:"kind"`
 	RecordKind   string    `json:"record"`
-	TTL          int       `json:"ttl"` // -1: never expires, https://learn.microsoft.com/azure/cosmos-db/nosql/time-to-live
+	TTL          int       `json:"ttl"` // seconds; -1: never expires, https://learn.microsoft.com/azure/cosmos-db/nosql/time-to-live
 	DeadLetterID string    `json:"letter"`
 	Time         sortable  `json:"time"`
 	Epoch        int64     `json:"epoch,string"`
@@ -64,8 +67,12 @@ func documentID(source trigger.DeadLetterSource, letter string) string {
 
 func (s *Container) newDocument(d trigger.DeadLetter) deadLetterDocument {
 	d.Error, d.Stack = shorten(d.Error), shorten(d.Stack)
+	ttl := never
+	if s.retention > 0 && d.Kind == trigger.RecordDead && !d.Blocked {
+		ttl = int(s.retention / time.Second)
+	}
 	return deadLetterDocument{
-		Record: record.New(d), DocumentID: documentID(d.Source(), d.ID), Kind: kindDeadLetter, RecordKind: string(d.Kind), TTL: -1,
+		Record: record.New(d), DocumentID: documentID(d.Source(), d.ID), Kind: kindDeadLetter, RecordKind: string(d.Kind), TTL: ttl,
 		DeadLetterID: d.ID, Time: sortable{d.Time}, Epoch: d.Epoch, LSN: d.LSN, Order: d.Order,
 	}
 }

@@ -47,6 +47,10 @@ type images struct {
 
 func pack(r record.Record) ([]byte, error) { return record.Marshal(images{r.Document, r.Previous}) }
 
+// partsLonger is how much longer parts live than their main document, in seconds: a record
+// without its parts would be damage.
+const partsLonger = 3600
+
 // splitParts splits the packed images of a dead letter into parts.
 func (s *Container) splitParts(doc deadLetterDocument, packed []byte, k keys) (*partList, []partDocument, error) {
 	head, err := record.Marshal(doc)
@@ -54,6 +58,10 @@ func (s *Container) splitParts(doc deadLetterDocument, packed []byte, k keys) (*
 		return nil, nil, err
 	}
 	list := &partList{Digest: record.Digest(string(head)), SHA256: sum(packed)}
+	ttl := doc.TTL
+	if ttl != never {
+		ttl += partsLonger
+	}
 	var parts []partDocument
 	for piece := range slices.Chunk(packed, s.partBytes) {
 		id := partID(doc.DocumentID, list.Digest, list.Count)
@@ -63,7 +71,7 @@ func (s *Container) splitParts(doc deadLetterDocument, packed []byte, k keys) (*
 			return nil, nil, err
 		}
 		parts = append(parts, partDocument{
-			DocumentID: id, PartitionKey: k.propertyValue(id), Kind: kindPart, TTL: -1,
+			DocumentID: id, PartitionKey: k.propertyValue(id), Kind: kindPart, TTL: ttl,
 			Function: doc.Function, Of: doc.DocumentID, Digest: list.Digest, Gzip: packed,
 		})
 	}

@@ -2,6 +2,7 @@ package account
 
 import (
 	"fmt"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -39,7 +40,7 @@ func (a Clients) openContainerStore(f settings.Function) (trigger.DeadLetters, e
 	if err != nil {
 		return nil, err
 	}
-	return deadletter.NewContainer(client.Container(in.Database, in.Container), nil)
+	return deadletter.NewContainer(client.Container(in.Database, in.Container), &deadletter.ContainerOptions{Retention: time.Duration(f.DeadLetterRetention)})
 }
 
 func openDirectoryStore(path string, log *zap.Logger) (trigger.DeadLetters, error) {

@@ -19,6 +19,7 @@ func TestCheckFailsWheneverRunWould(t *testing.T) {
 		{"HALLEY_LEADERBOARD_REDIS_URL", "redis://127.0.0.1:1", "correct HALLEY_LEADERBOARD_REDIS_URL"},
 		{"HALLEY_CHANGE_FEED_MODE", "all-versions", "HALLEY_CHANGE_FEED_MODE=all-versions needs"},
 		{"HALLEY_DEAD_LETTERS", "container:missing", "HALLEY_DEAD_LETTERS"},
+		{"HALLEY_DEAD_LETTER_RETENTION", "720h", "set its defaultTtl to -1"},
 		{"CosmosDB__accountEndpoint", "https://games.documents.azure.com", "connection CosmosDB is set twice"},
 	} {
 		env := a.Env(test.setting, test.Value)

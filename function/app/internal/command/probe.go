@@ -182,6 +182,18 @@ func tryStored(ctx context.Context, in *cosmos.Container, id string, doc map[str
 	return replaced.ETag, nil
 }
 
+// expire returns an error if dead letters have a retention, and the service keeps them forever.
+func (p *probe) expire(ctx context.Context, letters *cosmos.Container) error {
+	if p.f.DeadLetterRetention == 0 {
+		return nil
+	}
+	properties, err := letters.Properties(ctx)
+	if err == nil && properties.DefaultTTL == nil {
+		err = fmt.Errorf("container %s has no time to live, so that dead letters stay after %s: set its defaultTtl to -1", letters.Name(), p.f.Variable("DEAD_LETTER_RETENTION"))
+	}
+	return err
+}
+
 // deadLetters stores a probe dead letter and deletes it. A container of dead letters is
 // tried as that of the leases is: some dead letters need more than the probe.
 func (p *probe) deadLetters(ctx context.Context) error {
@@ -189,13 +201,19 @@ func (p *probe) deadLetters(ctx context.Context) error {
 		p.note = row.Note
 		return nil
 	}
-	if in, ok := p.f.DeadLetterContainer(); ok && in != p.f.LeasePlace() {
+	if in, ok := p.f.DeadLetterContainer(); ok {
 		client, err := account.Clients{Retry: probing}.Client(p.f, in.Connection)
 		if err != nil {
 			return err
 		}
-		if err := tryDocument(ctx, client.Container(in.Database, in.Container)); err != nil {
+		letters := client.Container(in.Database, in.Container)
+		if err := p.expire(ctx, letters); err != nil {
 			return p.storeMissing(err)
+		}
+		if in != p.f.LeasePlace() {
+			if err := tryDocument(ctx, letters); err != nil {
+				return p.storeMissing(err)
+			}
 		}
 	}
 	store, err := account.Clients{}.OpenDeadLetters(p.f, zap.NewNop())

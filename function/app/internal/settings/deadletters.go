@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 )
 
 // CheckDirectory refuses a directory of dead letters that no host has created.
@@ -28,6 +29,23 @@ func (f *Function) DeadLetterContainer() (in Place, ok bool) {
 		in.Container = f.DeadLetters.Name
 	}
 	return in, true
+}
+
+// retained refuses a retention that the store cannot keep, or that would lose changes which
+// wait behind a dead letter.
+func (f *Function) retained() error {
+	name, retention := f.Variable("DEAD_LETTER_RETENTION"), time.Duration(f.DeadLetterRetention)
+	switch {
+	case retention == 0:
+		return nil
+	case !f.DeadLetters.Row().InCosmos:
+		return fmt.Errorf("%s=%v needs dead letters in a container, and %s is %s: remove it; the storage account has rules for the life of blobs", name, retention, f.Variable("DEAD_LETTERS"), f.DeadLetters)
+	case bool(f.BlockKeys):
+		return fmt.Errorf("%s=%v would end dead letters that later changes of their keys wait for: remove it, or set %s=false", name, retention, f.Variable("BLOCK_KEYS"))
+	case retention%time.Second != 0:
+		return fmt.Errorf("%s=%v: write whole seconds", name, retention)
+	}
+	return nil
 }
 
 // separateDeadLetters refuses dead letters in a monitored container, because each

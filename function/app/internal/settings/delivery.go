@@ -17,6 +17,7 @@ type Delivery struct {
 	RetryMaxAge           interval       `split_words:"true" desc:"age of the first failure at which changes are dead-lettered; 0s is unlimited"`
 	DeadLetters           StoreSetting   `split_words:"true" desc:"container (that of the leases), container:NAME (in their database), directory:PATH, blob:CONTAINER, queue:NAME (messages about dead letters in the blob container of that name), drop (lose them) or none (wait)"`
 	DeadLettersConnection ConnectionName `split_words:"true" desc:"name of the connection of the Azure Storage account of blob: and queue:"`
+	DeadLetterRetention   interval       `split_words:"true" desc:"how long a dead letter in a container is kept, in whole seconds; the container needs a defaultTtl, such as -1; 0s keeps dead letters until they are replayed or discarded"`
 	Rate                  perSecond      `split_words:"true" desc:"changes a second that the handler gets on this host at most, retries included; 0 is no limit"`
 	MaxAhead              count          `split_words:"true" desc:"changes read, from the first unfinished one whose key does not wait for a retry, at which the reading of a range pauses; after a handover or a stop at most these are delivered again; ten filtered changes count as one"`
 	BlockKeys             toggle         `split_words:"true" desc:"later changes of a dead-lettered change's key go to the store without an attempt, until a replay"`

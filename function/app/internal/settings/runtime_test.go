@@ -38,8 +38,8 @@ var onlySettings = map[string]string{
 	"Priority": "opens Container", "ThroughputBucket": "opens Container", "LeasePriority": "opens the leases", "LeaseThroughputBucket": "opens the leases",
 	"LeaseConnection": "opens the leases", "LeaseDatabaseName": "opens the leases", "LeaseContainerName": "opens the leases",
 	"LeaseContainerPrefix":  "LeasePrefix",
-	"DeadLettersConnection": "opens DeadLetters",
-	"CheckpointEvery":       "Checkpoint.Every", "CheckpointInterval": "Checkpoint.Interval", "CheckpointManual": "Checkpoint.Manual",
+	"DeadLettersConnection": "opens DeadLetters", "DeadLetterRetention": "opens DeadLetters",
+	"CheckpointEvery": "Checkpoint.Every", "CheckpointInterval": "Checkpoint.Interval", "CheckpointManual": "Checkpoint.Manual",
 }
 
 func TestFieldsAndSettingsHaveTheSameNames(t *testing.T) {

@@ -28,7 +28,7 @@ func (s *Settings) validate() error {
 	for _, f := range s.Functions {
 		errs = append(errs, f.complete())
 		errs = append(errs, f.problems(&s.App)...)
-		errs = append(errs, f.storeConnected())
+		errs = append(errs, f.storeConnected(), f.retained())
 	}
 	return joinDistinct(append(errs, s.separate(), s.separateDeadLetters()))
 }
