@@ -139,6 +139,7 @@ func run(ctx context.Context, p *Program, flags runFlags, show *screen) (result 
 		return result, err
 	}
 	defer restore()
+	s.handlerLog = handlerLogger(show, world.settings.App)
 	if err := s.open(context.WithoutCancel(ctx), screenLogger(show, world.settings.App)); err != nil {
 		return result, err
 	}

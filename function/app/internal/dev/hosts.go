@@ -17,9 +17,9 @@ import (
 // would have, with a link to the account that can be cut.
 type runHost struct {
 	*hosting.App
-	link  *hostLink
-	level zap.AtomicLevel    // of its log
-	end   context.CancelFunc // of its run; nil before; the session guards it
+	link   *hostLink
+	levels [2]zap.AtomicLevel // of its log and of that of its handlers
+	end    context.CancelFunc // of its run; nil before; the session guards it
 }
 
 func (h *runHost) owner() string { return h.Settings.App.Owner }

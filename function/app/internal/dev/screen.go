@@ -144,6 +144,16 @@ func screenLogger(p *screen, s settings.App) *zap.Logger {
 	return hosting.JSONLogger(p, s.LogLevel)
 }
 
+// handlerLogger logs what the handlers tell. Their lines are shown from info on unless
+// HALLEY_LOG_LEVEL is set: a line may be the only effect of a new handler, and those of the
+// runtime would hide it.
+func handlerLogger(p *screen, s settings.App) *zap.Logger {
+	if s.LogLevel == "warn" && os.Getenv("HALLEY_LOG_LEVEL") == "" {
+		s.LogLevel = "info"
+	}
+	return screenLogger(p, s)
+}
+
 // screenState holds the figures of the live line.
 type screenState struct {
 	After     time.Duration

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"halley/function/app/internal/apptest"
 	"halley/function/app/internal/settings"
+	"halley/handlers"
 	"halley/trigger"
 )
 
@@ -245,4 +247,37 @@ func TestSummaryCannotControlTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	apptest.CheckTerminal(t, "dev", out.String())
+}
+
+// A line of a handler is shown in a development run, and those of the runtime do not hide it;
+// HALLEY_LOG_LEVEL decides about both.
+func TestLinesOfHandlersAreShown(t *testing.T) {
+	for level, shown := range map[string]bool{"": true, "warn": false} {
+		t.Run(level, func(t *testing.T) {
+			env := map[string]string{}
+			if level != "" {
+				env["HALLEY_LOG_LEVEL"] = level
+			}
+			apptest.CleanEnv(t, env)
+			p := newProgram("shop", handlers.New("orders", "takes orders", func(_ context.Context, env handlers.Env, _ struct{}) (trigger.Handler, func() error, error) {
+				log := env.Log()
+				return trigger.Documents(func(context.Context, []struct{}) error {
+					log.Info("an order arrived")
+					return nil
+				}), nil, nil
+			}))
+			p.Containers = []Container{{Name: "orders", PartitionKey: []string{"/customer"}}}
+			seed := filepath.Join(t.TempDir(), "orders.jsonl")
+			if err := os.WriteFile(seed, []byte(`{"id":"1","customer":"ada"}`+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var out apptest.Lines
+			if err := develop(t.Context(), p, runFlags{Rate: 1, Hosts: 1, Addr: "127.0.0.1:0", Page: "off", For: time.Second, Seeds: []string{seed}}, &out, &out); err != nil {
+				t.Fatal(err)
+			}
+			if text := out.String(); strings.Contains(text, "an order arrived") != shown || strings.Contains(text, "acquired") {
+				t.Errorf("the output is\n%s", text)
+			}
+		})
+	}
 }

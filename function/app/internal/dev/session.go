@@ -27,7 +27,10 @@ type session struct {
 	poison  *poison
 	lags    account.Clients // to look at the lag with, as the command status does
 	log     *zap.Logger
-	began   time.Time
+
+	handlerLog *zap.Logger // of the handlers; nil is log
+
+	began time.Time
 
 	standstill time.Duration // after which functions that make no progress get no more time
 

@@ -3,6 +3,7 @@
 package dev
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,9 @@ func (s *session) Close() error {
 // nothing of it, so that its leases expire. Handler calls that run get the end of their
 // context.
 func (s *session) kill(h *runHost) {
-	h.level.SetLevel(zapcore.FatalLevel)
+	for _, level := range h.levels {
+		level.SetLevel(zapcore.FatalLevel)
+	}
 	h.link.isCut.Store(true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +65,11 @@ func (s *session) addHost(ctx context.Context, log *zap.Logger) (*runHost, error
 	s.mu.Unlock()
 	copied := *s.world.settings
 	copied.App.Owner += "-" + strconv.Itoa(number)
-	h := &runHost{link: &hostLink{account: s.world.account}, level: zap.NewAtomicLevelAt(log.Level())}
+	handlerLog := cmp.Or(s.handlerLog, log)
+	h := &runHost{
+		link:   &hostLink{account: s.world.account},
+		levels: [2]zap.AtomicLevel{zap.NewAtomicLevelAt(log.Level()), zap.NewAtomicLevelAt(handlerLog.Level())},
+	}
 	observe := s.at.of(copied.App.Owner)
 	a, err := hosting.Open(ctx, &copied, hosting.Options{
 		Grace: time.Duration(copied.App.StopGrace), Transport: h.link, Telemetry: s.world.program.Telemetry,
@@ -71,7 +78,8 @@ func (s *session) addHost(ctx context.Context, log *zap.Logger) (*runHost, error
 			observe(e)
 			s.recorder.Observe(copied.App.Owner, e)
 		},
-	}, log.WithOptions(zap.IncreaseLevel(h.level)))
+		HandlerLog: handlerLog.WithOptions(zap.IncreaseLevel(h.levels[1])),
+	}, log.WithOptions(zap.IncreaseLevel(h.levels[0])))
 	if err != nil {
 		return nil, err
 	}

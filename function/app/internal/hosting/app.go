@@ -3,6 +3,7 @@
 package hosting
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,6 +59,8 @@ type Options struct {
 	Wrap      func(*trigger.Function) // changes an opened function; may be nil
 	Observe   func(trigger.Event)     // sees the events of all hosts; may be nil
 	Telemetry Telemetry               // of the app, or nil
+
+	HandlerLog *zap.Logger // of the handlers; nil is that of the app
 }
 
 // Open opens the handlers and makes the hosts; it makes no request. Close the
@@ -91,7 +94,7 @@ func (a *App) open(ctx context.Context, f settings.Function) error {
 	if fn.DeadLetters, err = a.accounts.OpenDeadLetters(f, a.Log); err != nil {
 		return err
 	}
-	env := a.accounts.Env(f, at.Monitored, a.Log)
+	env := a.accounts.Env(f, at.Monitored, cmp.Or(a.options.HandlerLog, a.Log))
 	env.Follow = func(c handlers.RangeCallbacks) { followRanges(&fn, c) }
 	env.Borrow = func() { fn.ReuseBuffers = true }
 	handler, closer, err := f.Open(ctx, env, f.Own)
