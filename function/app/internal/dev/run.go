@@ -14,12 +14,8 @@ import (
 	"halley/trigger"
 )
 
-// Handlers get catchUpTime after the last write, and less if they make no progress for
-// session.standstill, which is standstillTime but in tests.
-const (
-	catchUpTime    = 30 * time.Second
-	standstillTime = 10 * time.Second
-)
+// catchUpTime is what handlers get after the last write; see session.standstill.
+const catchUpTime = 30 * time.Second
 
 // run lets the load write until ctx ends or a host fails, lets the handlers catch up,
 // stops the hosts, and replays what the poison has put into the stores. The handlers

@@ -32,7 +32,7 @@ type session struct {
 
 	began time.Time
 
-	standstill time.Duration // after which functions that make no progress get no more time
+	standstill time.Duration // after the last write, functions that make no progress for so long get no more time
 
 	looked time.Time // at seen; only the goroutine of the live line uses both
 	seen   []operate.FunctionLag
@@ -52,7 +52,7 @@ func newSession(o runFlags, world *runWorld, show *screen) *session {
 	s := &session{
 		options: o, world: world, show: show, books: world.run.books, at: newPositions(),
 		poison: &poison{oneIn: o.Poison}, lags: account.NewClients(world.account), began: time.Now(),
-		recorder: &page.Recorder{}, standstill: standstillTime,
+		recorder: &page.Recorder{}, standstill: 10 * time.Second,
 	}
 	s.books.loose = world.services.Load == nil
 	return s
