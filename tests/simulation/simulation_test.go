@@ -181,8 +181,9 @@ func simulateTold(t *testing.T, seed uint64) (*Run, uint64) {
 // shortFailures are the past failures of the short form: each costs a second.
 var shortFailures = []uint64{7006, 900525, 5000228}
 
-// slowFailures are the past failures that take minutes: scripts/simulate --past runs them.
-var slowFailures = []uint64{346533095361}
+// slowFailures are the past failures that take most of the time of all: scripts/simulate
+// --past runs them.
+var slowFailures = []uint64{6, 20004, 20060, 30054, 60133, 3000058, 7100080, 346533095361, 467061408468}
 
 // TestPastFailures runs the seeds that have found bugs, except for those that
 // TestSameSeedSameRun judges. A file has the seed as its first word and a description of
