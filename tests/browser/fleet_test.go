@@ -42,7 +42,7 @@ func newFleet(t *testing.T, more map[string]string) *fleet {
 		"CosmosDB": connection, "HALLEY_DATABASE_NAME": "shop", "HALLEY_CONTAINER_NAME": "orders", "HALLEY_START_FROM": "beginning",
 		"HALLEY_PAGE_TOKEN": pageToken, "HALLEY_ORDERS_REPAIRED": f.repaired,
 		"HALLEY_FEED_POLL_DELAY": "100ms", "HALLEY_LEASE_ACQUIRE_INTERVAL": "500ms", "HALLEY_LEASE_RENEW_INTERVAL": "700ms",
-		"HALLEY_LEASE_EXPIRATION_INTERVAL": "6s", "HALLEY_STALL_AFTER": "2s", "HALLEY_MAX_ATTEMPTS": "3", "HALLEY_RETRY_MIN": "20ms", "HALLEY_RETRY_MAX": "100ms",
+		"HALLEY_LEASE_EXPIRATION_INTERVAL": "14s", "HALLEY_STALL_AFTER": "2s", "HALLEY_MAX_ATTEMPTS": "3", "HALLEY_RETRY_MIN": "20ms", "HALLEY_RETRY_MAX": "100ms",
 		"HALLEY_LOG_FORMAT": "json",
 	}
 	for name, value := range more {

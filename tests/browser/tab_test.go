@@ -212,6 +212,16 @@ func evaluate[T any](p *tab, expression string) T {
 	return valueOf(p, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 }
 
+// holds reports whether an expression is true. It is not while the browser leaves the document.
+func (p *tab) holds(expression string) bool {
+	p.t.Helper()
+	value, err := attempt(p, chromedp.Evaluate[bool](expression, chromedp.EvalAwaitPromise))
+	if err != nil && !strings.Contains(err.Error(), "navigated or closed") {
+		p.t.Fatal(err)
+	}
+	return value
+}
+
 // script runs JavaScript and ignores its value.
 func script(text string) chromedp.Action[chromedp.Void] {
 	return chromedp.Evaluate[chromedp.Void](text)
@@ -220,7 +230,7 @@ func script(text string) chromedp.Action[chromedp.Void] {
 // sees waits until an expression is true on the page.
 func (p *tab) sees(state, expression string) {
 	p.t.Helper()
-	eventually(p.t, state, func() bool { return evaluate[bool](p, expression) })
+	eventually(p.t, state, func() bool { return p.holds(expression) })
 }
 
 // row is an expression for the row of a document in the table of changes or of dead
