@@ -82,6 +82,9 @@ func (a Clients) Reach(ctx context.Context, f settings.Function) error {
 
 // ForgetReached has Reach try the accounts again.
 func (a Clients) ForgetReached() {
+	if a.reached == nil {
+		return
+	}
 	a.reached.mu.Lock()
 	defer a.reached.mu.Unlock()
 	clear(a.reached.tries)

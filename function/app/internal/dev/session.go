@@ -27,15 +27,12 @@ type session struct {
 	poison  *poison
 	lags    account.Clients // to look at the lag with, as the command status does
 	log     *zap.Logger
+	began   time.Time
+	looked  time.Time // at seen; only the goroutine of the live line uses both
+	seen    []operate.FunctionLag
 
-	handlerLog *zap.Logger // of the handlers; nil is log
-
-	began time.Time
-
+	handlerLog *zap.Logger   // of the handlers; nil is log
 	standstill time.Duration // after the last write, functions that make no progress for so long get no more time
-
-	looked time.Time // at seen; only the goroutine of the live line uses both
-	seen   []operate.FunctionLag
 
 	recorder *page.Recorder
 	letters  letterRun

@@ -94,7 +94,10 @@ func orNull[T any](known bool, v *T) *T {
 func Look(ctx context.Context, s *settings.Settings, clients account.Clients) (LagReport, error) {
 	r := LagReport{Time: time.Now().UTC(), LagTotal: nothingBehind}
 	unknown, stalled := 0, 0
-	for _, l := range lagsOf(ctx, s.Functions, clients, trigger.CountLag) {
+	for i, l := range lagsOf(ctx, s.Functions, clients, trigger.CountLag) {
+		if app := s.Functions[i].HostOptions(&s.App).AppName; app != "" {
+			l.warnOfOthers(app)
+		}
 		if l.Problem != "" {
 			unknown++
 		}
@@ -178,6 +181,21 @@ func sumOf(f settings.Function, leases []trigger.Lag, err error) FunctionLag {
 		l.Warning = SharedText(holders)
 	}
 	return l
+}
+
+// warnOfOthers warns of other apps that hold leases of a function of this app, whether or not
+// this one holds some.
+func (l *FunctionLag) warnOfOthers(app string) {
+	var others []string
+	for _, lease := range l.Leases {
+		if lease.Holder != "" && lease.Holder != app+"/"+l.Name && !slices.Contains(others, lease.Holder) {
+			others = append(others, lease.Holder)
+		}
+	}
+	if len(others) > 0 {
+		slices.Sort(others)
+		l.Warning = SharedText(slices.Concat([]string{"this app"}, others))
+	}
 }
 
 // SharedText warns of apps and functions, as "app/function", that share the leases of one.

@@ -34,6 +34,13 @@ func TestSharedLeasesAreAWarning(t *testing.T) {
 	if len(causes) != 1 || problems != 1 || causes[0].Cause != shared.Warning {
 		t.Errorf("why gives %d problems: %+v", problems, causes)
 	}
+	foreign := FunctionLag{Name: "orders", Leases: []trigger.Lag{{Range: "0", Holder: "billing/orders"}}}
+	if foreign.warnOfOthers("billing"); foreign.Warning != "" {
+		t.Errorf("an app is warned of itself: %q", foreign.Warning)
+	}
+	if foreign.warnOfOthers("shop"); !strings.HasPrefix(foreign.Warning, "this app and billing/orders take leases") {
+		t.Errorf("an app whose leases another one holds: warning %q", foreign.Warning)
+	}
 	alone := sumOf(settings.Function{}, []trigger.Lag{{Range: "0", Holder: "shop/orders", Known: true}, {Range: "1", Known: true}}, nil)
 	if alone.Warning != "" {
 		t.Errorf("one app is warned of: %q", alone.Warning)

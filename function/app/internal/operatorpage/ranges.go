@@ -161,6 +161,9 @@ func (v *pageView) addHost(h Host) {
 	for _, part := range h.Status {
 		for _, f := range part.Functions {
 			v.problems[f.Name] = cmp.Or(v.problems[f.Name], f.Problem)
+			if len(f.SharedWith) > 0 {
+				v.warnings[f.Name] = operate.SharedText(slices.Concat([]string{"this app"}, f.SharedWith))
+			}
 			for _, r := range f.Ranges {
 				key := RangeKey{f.Name, r.Range}
 				if r.Paused || r.Cooldown {
@@ -182,7 +185,7 @@ func (v *pageView) addLeases(lags []operate.FunctionLag) {
 		if len(f.Leases) > 0 || !v.holds(f.Name) {
 			v.problems[f.Name] = cmp.Or(v.problems[f.Name], f.Problem)
 		}
-		v.warnings[f.Name] = f.Warning
+		v.warnings[f.Name] = cmp.Or(v.warnings[f.Name], f.Warning)
 		for _, l := range f.Leases {
 			key := RangeKey{f.Name, l.Range}
 			if _, ok := v.held[key]; ok {

@@ -2,6 +2,7 @@ package operatorpage
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,6 +90,20 @@ func TestPageJoinsHostsAndLeases(t *testing.T) {
 		if hosts[name] != want {
 			t.Errorf("host %+v, want %+v", hosts[name], want)
 		}
+	}
+}
+
+// A host that shares its leases says so on the page, also if another app holds all of them.
+func TestPageWarnsOfSharedLeases(t *testing.T) {
+	status := trigger.Status{Owner: "host-a", Functions: []trigger.FunctionStatus{{Name: "orders", SharedWith: []string{"billing/orders"}}}}
+	d := &Source{
+		settings: &settings.Settings{Functions: []settings.Function{settings.NewFunction(handlers.Entry{Name: "orders"})}},
+		Hosts:    func() []Host { return []Host{{Name: "host-a", Status: []trigger.Status{status}}} },
+		lags:     []operate.FunctionLag{{Name: "orders"}}, lagsAt: time.Now(), live: 1, LagEvery: time.Hour,
+	}
+	state := d.look(t.Context())
+	if problem := state.Functions[0].Problem; !strings.HasPrefix(problem, "this app and billing/orders take leases") || len(state.Why) != 1 {
+		t.Errorf("problem %q, why %+v", problem, state.Why)
 	}
 }
 
