@@ -10,7 +10,13 @@ var bounds = []mutant{
 		{"trigger/lag.go", "lags[i] = e.leaseLag(reading, l)", "lags[i] = e.leaseLag(context.WithoutCancel(reading), l)"},
 	}},
 	{"throttle-hidden-by-deadline", "a throttled range is kept, also if a read's time ends during a retry", []edit{
-		{"trigger/cosmos/requestretry.go", "used.refusal = failed", "_ = failed"},
+		{"trigger/cosmos/requestretry.go", "used.refusal, op.throttled = failed, true", "op.throttled = failed != nil"},
+	}},
+	{"reading-ignores-refusals", "reading a backlog leaves throughput to the application", []edit{
+		{"trigger/cosmos/feed.go", "page.Throttled = op.throttled", "page.Throttled = false"},
+	}},
+	{"pages-large-while-throttled", "while the service throttles reading, pages have the usual size", []edit{
+		{"trigger/internal/feed/pace.go", "{ return p.pause > 0 }", "{ return false }"},
 	}},
 	{"throttle-counts-as-failure", "a throttled range is kept, also if its next read fails otherwise", []edit{
 		{"trigger/internal/feed/reader.go", "f.sinceThrottle = 0", "_ = 0"},

@@ -16,7 +16,7 @@ var pageGrowth = []mutant{
 		{"trigger/reading.go", "if l.ByKeys() {", "if false {"},
 	}},
 	{"pages-grow-without-lsns", "pages do not grow while LSNs name no positions", []edit{
-		{"trigger/internal/feed/reader.go", "if r.nextItems > r.Source.MaxItems && !NamesPositions(page, continuation) {", "if false {"},
+		{"trigger/internal/feed/reader.go", "(r.pace.isSlow() || !NamesPositions(page, continuation))", "r.pace.isSlow()"},
 	}},
 	{"large-page-without-positions", "a large page whose positions have no names is read again in small ones", []edit{
 		{"trigger/internal/feed/reader.go", "len(page.Items) <= usual || ", "len(page.Items) > 0 || "},

@@ -345,7 +345,7 @@ var delivery = []mutant{
 		{"trigger/balancing.go", "lease.NewIndex(leases), r.deadLetterLists.begun.Load()}", "lease.NewIndex(leases), 0}"},
 	}},
 	{"lanes-by-document", "order per key", []edit{
-		{"trigger/internal/feed/change.go", "h := fnvOffset\n", "h := hashText(fnvOffset, c.Document)\n"},
+		{"trigger/internal/feed/change.go", "h := fnvOffset\n", "h := hashText(fnvOffset, []byte(c.Document))\n"},
 	}},
 	{"kept-bytes-reused", "a handler may keep its changes", []edit{
 		{"trigger/worker.go", "if handedOver && (!w.function.ReuseBuffers ||", "if handedOver && (false ||"},

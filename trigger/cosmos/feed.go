@@ -145,6 +145,7 @@ type Page struct {
 	Charge       float64
 	Date         time.Time // by the service's clock, in whole seconds
 	ActivityID   string
+	Throttled    bool // the service refused earlier tries of this read for its rate or load, see [IsThrottled]
 
 	// UnknownForm describes the first change in [ModeAllVersions] whose form does not name a
 	// known operation, "" if there is none. Such a change is an [OperationUpsert] if it has
@@ -258,6 +259,7 @@ func (c *Container) ReadFeed(ctx context.Context, r FeedRequest) (*Page, error) 
 		op.answer.release()
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}
+	page.Throttled = op.throttled
 	return page, nil
 }
 

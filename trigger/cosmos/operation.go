@@ -36,6 +36,7 @@ type operation struct {
 
 	answer    *buffer // body of a success; set by retryPolicy
 	subStatus int     // of a success: a batch that failed has that of its operation
+	throttled bool    // earlier tries got 429, 449 or 503; set by retryPolicy for reads
 }
 
 func (op *operation) String() string { return strings.TrimSuffix(op.name+" "+op.link, " ") }

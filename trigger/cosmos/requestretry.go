@@ -90,7 +90,7 @@ func (p *retryPolicy) Do(req *policy.Request) (*http.Response, error) {
 			return resp, used.withRefusal(failed)
 		}
 		if throttled, _ := IsThrottled(failed); throttled && !op.write {
-			used.refusal = failed
+			used.refusal, op.throttled = failed, true
 		}
 		if err := sleepBeforeRetry(ctx, wait); err != nil {
 			return nil, fmt.Errorf("%w, while waiting to retry after: %w", err, failed)

@@ -70,6 +70,7 @@ type Reader struct {
 	ReportProblem func(err error, failures int)
 
 	nextItems   int // changes in the next page, see [pageSizes]
+	pace        pace
 	snapshotEnd string
 	isPastEnd   bool // the page that was read last has passed it
 }
@@ -163,6 +164,11 @@ func (r *Reader) readNext(ctx context.Context, continuation string) (*Page, *Rea
 		if err := context.Cause(ctx); err != nil {
 			return nil, nil, err
 		}
+		if pause := r.pace.untilRead(time.Now()); pause > 0 {
+			if err := backoff.Sleep(ctx, pause); err != nil {
+				return nil, nil, err
+			}
+		}
 		charged, err := r.PayRead(ctx)
 		if err != nil {
 			return nil, nil, err
@@ -180,6 +186,7 @@ func (r *Reader) readNext(ctx context.Context, continuation string) (*Page, *Rea
 		page, err := answer.page, answer.err
 		switch {
 		case err == nil:
+			r.pace.observe(time.Now(), page.Throttled)
 			charged(page.Charge)
 			if r.refuseLarge(page, reading.Items, continuation) {
 				continue
@@ -222,10 +229,11 @@ func (r *Reader) findStart(ctx context.Context) (string, error) {
 }
 
 // growPages chooses the size of the next page after one for which so many changes were requested.
-// If positions inside this page have no names, the next one has the usual size at most.
+// If positions inside this page have no names, or the service throttles the reader, the next one
+// has the usual size at most.
 func (r *Reader) growPages(page *Page, requested int, continuation string) {
 	r.nextItems = r.Source.pageSizes().next(r.nextItems, kindOf(page, requested))
-	if r.nextItems > r.Source.MaxItems && !NamesPositions(page, continuation) {
+	if r.nextItems > r.Source.MaxItems && (r.pace.isSlow() || !NamesPositions(page, continuation)) {
 		r.nextItems = r.Source.MaxItems
 	}
 }
@@ -321,6 +329,9 @@ func (r *Reader) afterFailure(ctx context.Context, err error, failed *readFailur
 	}
 	throttled, retryAfter := cosmos.IsThrottled(err)
 	failed.count(throttled)
+	if throttled {
+		r.pace.observe(time.Now(), true)
+	}
 	switch cosmos.Classify(err) {
 	case cosmos.OutcomeRangeGone:
 		if err := r.Relocate(ctx); err != nil {
