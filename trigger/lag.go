@@ -15,6 +15,7 @@ import (
 	"halley/trigger/internal/feed"
 	"halley/trigger/internal/lease"
 	"halley/trigger/stall"
+	"halley/trigger/units"
 )
 
 // Lag is how far one lease is behind the feed of its range, and why. In JSON, changes
@@ -51,6 +52,7 @@ type Lag struct {
 	Postponed    int           `json:"postponed,omitempty"`   // keys with a postponed change, as the owner last wrote
 	NextDue      time.Time     `json:"nextDue,omitzero"`      // when the first of these is due
 	Snapshot     *SnapshotLag  `json:"snapshot,omitempty"`    // of a range whose snapshot is read
+	Units        *units.Host   `json:"units,omitempty"`       // request units of the function on the host that wrote the lease last
 	Stalls       []stall.Stall `json:"stalls,omitempty"`      // why the range makes no progress
 	Problem      string        `json:"problem,omitempty"`     // the same in words, and why the lag is unknown
 }
@@ -190,6 +192,9 @@ func (e *lagEstimate) leaseLag(ctx context.Context, l *lease.Lease) Lag {
 		Function: e.functionName, Range: l.Token(), Owner: l.Owner(), Holder: l.Holder(), Continuation: l.Continuation(), Exact: true, Known: true,
 		Renewed: l.Written().UTC(), Checkpointed: unixTime(status.Checkpoint), DeadLettered: status.DeadLetters,
 		Snapshot: snapshotLag(l, e.leases.Monitored().Retention),
+	}
+	if host, ok := units.ParseHost(l.Property(unitsProperty)); ok && (l.Owner() == "" || l.OwnedByHalley()) {
+		total.Units = &host
 	}
 	postponed := parsePostponed(l)
 	total.Postponed, total.NextDue = postponed.keys, unixTime(postponed.due)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"halley/trigger/internal/feed"
 	"halley/trigger/internal/lease"
 	"halley/trigger/stall"
+	"halley/trigger/units"
 )
 
 // functionRunner runs one function of a host. Its fields up to mu are set before its
@@ -33,6 +35,7 @@ type functionRunner struct {
 	watched     sync.Map          // tokens of requested leases that are watched, or wait for a slot
 
 	rateLimit, readLimit *limiter // of Function.Rate and Function.ReadRequestUnits
+	meter                *units.Meter
 
 	deadLetterLists  *deadLetterLists
 	leaseLists       *sharedLists[listedLeases] // of Dispatch and DrainRange
@@ -69,7 +72,7 @@ func newRunner(p *hostState, f Function, leases *cosmos.Container) *functionRunn
 		host: p, function: f, passes: passes, log: log, stop: &stopBudget{context.Background(), context.Background(), context.Background(), context.Background()},
 		watchSlots: make(chan struct{}, maxWatched), deadLetterLists: newDeadLetterLists(), leaseLists: newSharedLists[listedLeases](),
 		rangeStats: map[string]*rangeStats{}, heldLeases: map[string]*lease.Held{}, acquiring: map[string]bool{},
-		coolingRanges: map[string]rangeCooldown{},
+		coolingRanges: map[string]rangeCooldown{}, meter: &units.Meter{},
 		rateLimit:     newLimiter(stall.RateLimited, f.Rate, "changes"), readLimit: newLimiter(stall.ReadsLimited, f.ReadRequestUnits, "request units of feed reads"),
 	}
 	r.leases = lease.NewSet(lease.Config{
@@ -82,9 +85,20 @@ func newRunner(p *hostState, f Function, leases *cosmos.Container) *functionRunn
 		StartToken: func(ctx context.Context, part lease.Part, since time.Time) (string, error) {
 			return newSource(f.FeedSource, since, "").ResolveStart(ctx, f.StartFrom.Since(since, f.ChangeFeedMode), feedTarget(part))
 		},
-		Log: log,
+		Meter: r.meter, Log: log,
 	})
 	return r
+}
+
+// unitsProperty is the lease property in which an owner tells what its function costs on its
+// host, see [units.Host].
+const unitsProperty = "halley.units"
+
+func (r *functionRunner) measuredUnits() units.Host {
+	process := r.host.incarnation[strings.LastIndexByte(r.host.incarnation, '/')+1:]
+	h := units.Host{ID: process}
+	h.Hourly, h.LeaseWrite = r.meter.Measured()
+	return h
 }
 
 // newSource returns the feed of a source whose leases were first created at since, which
@@ -201,6 +215,7 @@ func (r *functionRunner) prepareLeases(ctx context.Context) error {
 	r.noteAnswer(useLeases, nil)
 	r.noteAnswer(useFeed, nil)
 	r.feedSource = newSource(r.function.FeedSource, r.leases.Since(), r.leases.Monitored().ResourceID)
+	r.feedSource.Meter = r.meter
 	r.feedSource.MaxItems, r.feedSource.MostItems = r.function.pageSizes()
 	r.feedSource.Shared, r.feedSource.MaxAge, r.feedSource.Place = r.sharedReads, r.sharedMaxAge(), r.sharedPlace
 	r.feedSource.KeyProperty = feed.KeyProperty(r.leases.Monitored().PartitionKey.Paths)

@@ -7,6 +7,7 @@ import (
 
 	"halley/trigger/internal/lease"
 	"halley/trigger/stall"
+	"halley/trigger/units"
 )
 
 // Summary counts the work of a drain.
@@ -67,6 +68,7 @@ type FunctionStatus struct {
 	// SharedWith are other apps and functions that take leases of this one, as "app/function":
 	// each handles only a part of the changes.
 	SharedWith []string      `json:"sharedWith,omitempty"`
+	Units      units.Hourly  `json:"units"` // request units an hour that the function costs on this host
 	Ranges     []RangeStatus `json:"ranges"` // those that this host works on or failed on, that are paused, or whose lease cannot be read, by token
 }
 
@@ -124,7 +126,7 @@ func (h *Host) Status() Status {
 func (r *functionRunner) functionStatus() FunctionStatus {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := FunctionStatus{Name: r.function.Name, Ranges: []RangeStatus{}, Leases: r.leaseCounts(), SharedWith: r.sharedWith}
+	s := FunctionStatus{Name: r.function.Name, Ranges: []RangeStatus{}, Leases: r.leaseCounts(), SharedWith: r.sharedWith, Units: r.measuredUnits().Hourly}
 	if problem := cmp.Or(r.refusalError(), r.functionProblem, r.waitError()); problem != nil {
 		s.Problem = problem.Error()
 	}

@@ -98,6 +98,7 @@ func (r *functionRunner) newWorker(held *lease.Held, stop *stopBudget) *rangeWor
 	held.SetProperty(postponedProperty, w.postponedProperty)
 	held.SetProperty(readAheadProperty, w.readAheadProperty)
 	held.SetProperty(pageItemsProperty, w.pageItemsProperty)
+	held.SetProperty(unitsProperty, func() string { return r.measuredUnits().String() })
 	held.SetProperty(lease.SnapshotProperty, w.snapshotProperty)
 	held.RunningUntil = w.runningCalls.latestEnd
 	held.OnCheckpoint = func(continuation string) {

@@ -158,7 +158,7 @@ func (c *Container) doDocument(ctx context.Context, op *operation, pk PartitionK
 		ETag:         etag(resp.Header),
 		SessionToken: resp.Header.Get(headerSessionToken),
 		Date:         date(resp.Header),
-		Charge:       charge(resp.Header),
+		Charge:       op.charge,
 		ActivityID:   resp.Header.Get(headerActivityID),
 		Body:         op.answer.bytes,
 	}, nil

@@ -32,6 +32,7 @@ type Error struct {
 	ActivityID string        // to quote to Azure support
 	RetryAfter time.Duration // x-ms-retry-after-ms, else Retry-After; 0 when absent, at most a minute
 	Account    string        // endpoint that was given to [NewClient]
+	Charge     float64       // request units of all tries
 
 	// ContainerMissing says that a 404 is about the container or its database, and not
 	// about a document.
@@ -153,6 +154,15 @@ func Status(err error) (status, substatus int) {
 	return 0, 0
 }
 
+// ChargeOf returns the request units of the [Error] in err, 0 if there is none.
+func ChargeOf(err error) float64 {
+	var e *Error
+	if err != nil && errors.As(err, &e) {
+		return e.Charge
+	}
+	return 0
+}
+
 // IsNotFound reports whether err is a 404: the document, its container or its
 // database does not exist, or the replica that answered has not seen it yet
 // (404/1002). Use [IsDocumentNotFound] to tell these apart.
@@ -228,6 +238,7 @@ func newError(op *operation, resp *http.Response, body []byte) *Error {
 		SubStatus:  substatus(resp),
 		ActivityID: resp.Header.Get(headerActivityID),
 		RetryAfter: retryAfter(resp),
+		Charge:     op.charge,
 		owner:      op.parent,
 	}
 	e.ContainerMissing = e.Status == http.StatusNotFound && (e.SubStatus == subOwnerMissing || e.SubStatus == 0 && !op.document)

@@ -259,7 +259,7 @@ func (c *Container) ReadFeed(ctx context.Context, r FeedRequest) (*Page, error) 
 		op.answer.release()
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}
-	page.Throttled = op.throttled
+	page.Charge, page.Throttled = op.charge, op.throttled
 	return page, nil
 }
 
@@ -270,7 +270,6 @@ func newPage(r FeedRequest, resp *http.Response, body *buffer) (*Page, error) {
 		NotModified:  resp.StatusCode == http.StatusNotModified,
 		SessionToken: h.Get(headerSessionToken),
 		SessionLSN:   sessionLSN(h.Get(headerSessionToken), r.Range.ID),
-		Charge:       charge(h),
 		Date:         date(h),
 		ActivityID:   h.Get(headerActivityID),
 		buffer:       body,

@@ -36,6 +36,7 @@ type operation struct {
 
 	answer    *buffer // body of a success; set by retryPolicy
 	subStatus int     // of a success: a batch that failed has that of its operation
+	charge    float64 // request units of all tries; set by retryPolicy
 	throttled bool    // earlier tries got 429, 449 or 503; set by retryPolicy for reads
 }
 

@@ -73,7 +73,7 @@ func (c *Container) queryPage(ctx context.Context, q Query) (*QueryPage, error) 
 		Items:        make([]json.RawMessage, len(items)),
 		Continuation: resp.Header.Get(headerContinuation),
 		Date:         date(resp.Header),
-		Charge:       charge(resp.Header),
+		Charge:       op.charge,
 		ActivityID:   resp.Header.Get(headerActivityID),
 	}
 	for i, item := range items {

@@ -122,6 +122,7 @@ func (p *retryPolicy) try(ctx context.Context, req *policy.Request, op *operatio
 	resp, err := sent.Next()
 	if resp != nil {
 		p.client.clock.observe(resp)
+		op.charge += charge(resp.Header)
 		if op.container != nil && isAnsweredByRange(op, resp) {
 			op.container.sessions.observe(resp)
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"halley/trigger/cosmos"
+	"halley/trigger/units"
 )
 
 // Page is one page of the feed. Its bytes are valid until it is released.
@@ -34,6 +35,7 @@ type Source struct {
 	Shared *SharedReads  // with other functions, or nil
 	MaxAge time.Duration // of an answer without changes to another function; required with Shared
 	Place  int           // of the function among those that share reads, from 0
+	Meter  *units.Meter  // counts the reads; may be nil
 }
 
 // AsOpaque returns the source as a range reads it in which positions inside pages have no names.
@@ -95,9 +97,23 @@ func (s *Source) ReadPage(ctx context.Context, target Target, continuation strin
 		request.Start = s.Start.feedStart()
 	}
 	if s.Shared != nil && reading != nil {
-		return s.Shared.readPage(ctx, sharedRequest{request, s.Container, s.MaxAge, s.Opaque}, reading)
+		return s.Shared.readPage(ctx, sharedRequest{request, s}, reading)
 	}
-	return s.Container.ReadFeed(ctx, request)
+	return s.readFeed(ctx, request)
+}
+
+// readFeed sends a request and tells the meter.
+func (s *Source) readFeed(ctx context.Context, request cosmos.FeedRequest) (*Page, error) {
+	page, err := s.Container.ReadFeed(ctx, request)
+	switch {
+	case err != nil:
+		s.Meter.Add(units.Pages, cosmos.ChargeOf(err))
+	case page.NotModified:
+		s.Meter.Add(units.Polls, page.Charge)
+	default:
+		s.Meter.Add(units.Pages, page.Charge)
+	}
+	return page, err
 }
 
 // ResolveStart returns the continuation with which a new lease on the range begins.
@@ -109,7 +125,7 @@ func (s *Source) ResolveStart(ctx context.Context, start Start, target Target) (
 	case StartBeginning, StartTime, StartSnapshot:
 		return "", nil
 	}
-	page, err := s.Container.ReadFeed(ctx, cosmos.FeedRequest{
+	page, err := s.readFeed(ctx, cosmos.FeedRequest{
 		Mode: s.Mode, Range: target.Physical, Min: target.Min, Max: target.Max, Start: cosmos.StartNow, MaxItems: 1,
 	})
 	if err != nil {

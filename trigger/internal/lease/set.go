@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"halley/trigger/cosmos"
+	"halley/trigger/units"
 	"halley/trigger/internal/backoff"
 )
 
@@ -42,6 +43,7 @@ type Config struct {
 	// SinceBeginning is a time that StartToken takes as the beginning of the feed, and
 	// [Set.Since] returns if the monitored container was created again.
 	SinceBeginning time.Time
+	Meter          *units.Meter // counts the requests for leases; may be nil
 	Log            *slog.Logger
 }
 
@@ -121,7 +123,7 @@ func (s *Set) createLeases(ctx context.Context) (err error) {
 func (s *Set) open(ctx context.Context) error {
 	store, monitored, err := openStore(ctx, s.cfg.Leases, s.cfg.Monitored, s.cfg.Prefix, s.cfg.Log)
 	if err == nil {
-		s.store, s.monitored = store, monitored
+		s.store, s.monitored, store.meter = store, monitored, s.cfg.Meter
 	}
 	return err
 }

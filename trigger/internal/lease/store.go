@@ -15,6 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 
 	"halley/trigger/cosmos"
+	"halley/trigger/units"
 )
 
 // leaseStore reads and writes the lease documents of one function. Every replace and
@@ -26,6 +27,7 @@ type leaseStore struct {
 	idPrefix   string // of document ids: processor name, account host and resource ids
 	keyedBy    string // "id", "partitionKey" or "" (system key)
 	writeGate  *writeGate
+	meter      *units.Meter
 
 	mu           sync.Mutex        // guards listed; never held during I/O
 	listedLeases map[string]*Lease // leases of the last list, by the text of their documents
@@ -72,6 +74,11 @@ func idPrefix(processor, host string, monitored cosmos.ContainerProperties) stri
 	return processor + host + "_" + rid(monitored.DatabaseResourceID) + "_" + rid(monitored.ResourceID)
 }
 
+// count tells the meter of a request.
+func (s *leaseStore) count(kind units.Kind, resp cosmos.Response, err error) {
+	s.meter.Add(kind, resp.Charge+cosmos.ChargeOf(err))
+}
+
 // serviceNow is the service's clock.
 func (s *leaseStore) serviceNow() time.Time { return s.container.Client().Now() }
 
@@ -114,8 +121,10 @@ func (s *leaseStore) listLeases(ctx context.Context) (leases []*Lease, invalid [
 	listed := make(map[string]*Lease, len(known))
 	for page, err := range s.container.Query(ctx, q) {
 		if err != nil {
+			s.meter.Add(units.LeaseReads, cosmos.ChargeOf(err))
 			return nil, nil, fmt.Errorf("list leases: %w", err)
 		}
+		s.meter.Add(units.LeaseReads, page.Charge)
 		for _, raw := range page.Items {
 			l, err := known[string(raw)], error(nil)
 			if l == nil {
@@ -170,6 +179,7 @@ func (s *leaseStore) readLease(ctx context.Context, l *Lease) (*Lease, error) {
 // the stored version still has the etag.
 func (s *leaseStore) readIfChanged(ctx context.Context, l *Lease, etag azcore.ETag) (fresh *Lease, changed bool, err error) {
 	resp, changed, err := s.container.ReadIfChanged(ctx, l.id, l.partitionKey, etag)
+	s.count(units.LeaseReads, resp, err)
 	if cosmos.Classify(err) == cosmos.OutcomeNotFound {
 		return nil, false, fmt.Errorf("read lease %q: %w", l.token, errDeleted)
 	}
@@ -222,6 +232,7 @@ func (s *leaseStore) replaceDocument(ctx context.Context, l *Lease, timestamp js
 		return err
 	}
 	resp, err := s.container.Replace(ctx, l.id, l.partitionKey, doc, l.etag)
+	s.count(units.LeaseWrites, resp, err)
 	if err != nil {
 		return err
 	}
@@ -233,7 +244,8 @@ func (s *leaseStore) replaceDocument(ctx context.Context, l *Lease, timestamp js
 }
 
 func (s *leaseStore) deleteLease(ctx context.Context, l *Lease) error {
-	_, err := s.container.Delete(ctx, l.id, l.partitionKey, l.etag)
+	resp, err := s.container.Delete(ctx, l.id, l.partitionKey, l.etag)
+	s.count(units.LeaseWrites, resp, err)
 	return err
 }
 
@@ -265,6 +277,7 @@ type stamp struct {
 // readStamp reads a stamp: when it was first written and its etag, "" if there is none.
 func (s *leaseStore) readStamp(ctx context.Context, id string) (written time.Time, etag azcore.ETag, found bool, err error) {
 	resp, err := s.container.Read(ctx, id, s.newKey(id))
+	s.count(units.LeaseReads, resp, err)
 	if cosmos.Classify(err) == cosmos.OutcomeNotFound {
 		return time.Time{}, "", false, nil
 	}
@@ -288,12 +301,14 @@ func (s *leaseStore) createStamp(ctx context.Context, doc stamp) (azcore.ETag, e
 
 // deleteStamp deletes a stamp, under its etag unless that is "".
 func (s *leaseStore) deleteStamp(ctx context.Context, id string, etag azcore.ETag) error {
-	_, err := s.container.Delete(ctx, id, s.newKey(id), etag)
+	resp, err := s.container.Delete(ctx, id, s.newKey(id), etag)
+	s.count(units.LeaseWrites, resp, err)
 	return err
 }
 
 func (s *leaseStore) createDocument(ctx context.Context, id string, doc any) (azcore.ETag, error) {
 	resp, err := s.container.Create(ctx, s.newKey(id), doc)
+	s.count(units.LeaseWrites, resp, err)
 	if cosmos.IsConflict(err) {
 		return "", nil
 	}

@@ -10,6 +10,7 @@ import (
 	"halley/function/app/internal/dev"
 	"halley/function/app/internal/functions"
 	"halley/function/app/internal/settings"
+	"halley/trigger/units"
 )
 
 func checkCommand(p *dev.Program) *cobra.Command {
@@ -64,7 +65,7 @@ func checkLoaded(ctx context.Context, s *settings.Settings, err error, out io.Wr
 	r.line("settings", err)
 	var mode settings.Mode
 	if s != nil {
-		mode = s.App.Mode
+		mode, r.prices = s.App.Mode, units.Prices(s.App.Prices)
 	}
 	for _, f := range functions.CheckApp(mode) {
 		r.line(f.Checked, f.Err)

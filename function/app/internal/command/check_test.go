@@ -43,7 +43,7 @@ func TestCheckPasses(t *testing.T) {
 				"HALLEY_LEADERBOARD_CONTAINER_NAME", "environment HALLEY_CONTAINER_NAME", "default",
 				"monitored container halley/results (partition key /player)", "2 ranges",
 				"lease container halley/leases (partition key /id)", "create, read, query, replace and delete a lease",
-				"dead letters to container\n", "HALLEY_LEADERBOARD_MAX_ATTEMPTS",
+				"dead letters to container\n", "HALLEY_LEADERBOARD_MAX_ATTEMPTS", "leaderboard: costs in a month, idle, with one host that runs all the time: ",
 			} {
 				if !strings.Contains(out, says) {
 					t.Errorf("output lacks %q:\n%s", says, out)

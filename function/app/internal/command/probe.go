@@ -26,6 +26,7 @@ type probe struct {
 	client  *cosmos.Client // of the monitored container
 	keptIn  *cosmos.Container
 	keyPath string // of the lease container
+	ranges  int    // of the monitored container
 	note    string // about the current step
 
 	offered      []handlers.Probe // by the handler
@@ -117,7 +118,8 @@ func (p *probe) feed(ctx context.Context) error {
 		return err
 	}
 	page.Release()
-	p.note = fmt.Sprintf("%d ranges", len(ranges))
+	p.ranges = len(ranges)
+	p.note = fmt.Sprintf("%d ranges", p.ranges)
 	return nil
 }
 

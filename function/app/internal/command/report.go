@@ -8,8 +8,10 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"halley/function/app/internal/operate"
 	"halley/function/app/internal/settings"
 	"halley/function/app/internal/text"
+	"halley/trigger/units"
 )
 
 // checkTime limits the probes of one function.
@@ -19,6 +21,7 @@ const checkTime = 30 * time.Second
 type report struct {
 	out    io.Writer
 	failed int
+	prices units.Prices
 }
 
 // err returns an error if some checks failed.
@@ -93,6 +96,7 @@ func (r *report) function(ctx context.Context, f settings.Function) {
 			return
 		}
 	}
+	r.line(fmt.Sprintf("%s: costs in a month, idle, with one host that runs all the time: %s", f.Name, r.prices.Month(operate.IdleUnits(f, p.ranges, 1, 0))), nil)
 }
 
 // step reports whether one step worked.

@@ -31,7 +31,9 @@ that share the throughput of the database), the age in seconds of the oldest cha
 is not checkpointed, how long ago the owner wrote the lease and moved the
 checkpoint, how many changes were dead-lettered, and the saved continuation.
 PROBLEM says why a range makes no progress, as its owner wrote it into the lease
-at the last renewal. Status writes nothing, owns nothing, and needs no host to run.
+at the last renewal. Below the table are the request units an hour that each
+function costs, as its hosts have measured them; --forecast adds those of a month,
+and money if HALLEY_PRICES names prices. Status writes nothing, owns nothing, and needs no host to run.
 
 The exit code is 0 if all lag is known, however large it is, and no range is
 stalled for longer than HALLEY_STALL_AFTER; otherwise it is 1. With --watch it
@@ -45,15 +47,16 @@ line.`,
 	f := c.Flags()
 	f.StringVar(&flags.function, "function", "", "this function only")
 	f.BoolVar(&flags.json, "json", false, "print JSON")
+	f.BoolVar(&flags.forecast, "forecast", false, "print what each function costs in a month")
 	f.BoolVar(&flags.watch, "watch", false, "look again and again")
 	f.DurationVar(&flags.every, "every", 2*time.Second, "how often --watch looks")
 	return c
 }
 
 type statusOptions struct {
-	function    string
-	json, watch bool
-	every       time.Duration
+	function              string
+	json, watch, forecast bool
+	every                 time.Duration
 }
 
 // run prints one look, or with --watch several. Its error is that of the last.
@@ -74,6 +77,9 @@ func (o statusOptions) run(ctx context.Context, source settings.Source, out io.W
 		report, err := operate.Look(ctx, s, clients)
 		if ctx.Err() != nil {
 			return last // the look was cut off
+		}
+		if o.forecast {
+			report.AddForecast(s)
 		}
 		if err := o.print(out, report); err != nil {
 			return err
@@ -128,5 +134,16 @@ func printReport(out io.Writer, r operate.LagReport) error {
 	if len(r.Functions) > 1 {
 		fmt.Fprintf(t, "all\ttotal\t\t%s\t%s\t\t\t\t\t\n", r.Total(), r.Age())
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, f := range r.Functions {
+		if f.Units != nil {
+			fmt.Fprintf(out, "%s costs %s\n", f.Name, f.Units)
+		}
+		if f.Forecast != nil {
+			fmt.Fprintf(out, "%s costs in a month: %s\n", f.Name, f.Forecast)
+		}
+	}
+	return nil
 }

@@ -60,6 +60,17 @@ func TestStatusFollowsProgress(t *testing.T) {
 			t.Errorf("status lacks %q:\n%s", says, out)
 		}
 	}
+	if !strings.Contains(out, "\nleaderboard costs ") || !strings.Contains(out, " for lease writes, ") || strings.Contains(out, "a month") {
+		t.Errorf("status lacks the request units, or forecasts without being asked:\n%s", out)
+	}
+	t.Setenv("HALLEY_PRICES", "serverless=0.25")
+	out, err = runCommandLine(t, "status", "--forecast")
+	if err != nil || !strings.Contains(out, "leaderboard costs in a month: ") || strings.Count(out, "(serverless ") != 2 || !strings.Contains(out, " with the load of the last hour; ") {
+		t.Errorf("the forecast, %v:\n%s", err, out)
+	}
+	if r, err = statusOf(t, "--forecast"); err != nil || r.Functions[0].Units.Total() == 0 || r.Functions[0].Forecast.Load.RequestUnits != r.Functions[0].Units.Total()*730 || r.Functions[0].Forecast.Idle.Serverless == 0 {
+		t.Errorf("the forecast in JSON is %+v, %v", r.Functions[0].Forecast, err)
+	}
 	account.Write(t, 10, 400) // more than status counts
 	if out, err = runCommandLine(t, "status"); err != nil || !strings.Contains(out, "at most ") {
 		t.Errorf("status of a large lag: %v\n%s", err, out)

@@ -22,6 +22,9 @@ func (c requestCounter) Do(req *policy.Request) (*http.Response, error) {
 	}
 	if err == nil {
 		if units, err := strconv.ParseFloat(resp.Header.Get("X-Ms-Request-Charge"), 64); err == nil && units > 0 {
+			if operation == operationFeed && resp.StatusCode == http.StatusNotModified {
+				operation = operationPoll
+			}
 			c.units.WithLabelValues(operation).Add(units)
 		}
 	}
@@ -31,6 +34,7 @@ func (c requestCounter) Do(req *policy.Request) (*http.Response, error) {
 // Operations of requests.
 const (
 	operationFeed  = "feed"
+	operationPoll  = "poll"  // of units: a read of the feed that found nothing new
 	operationQuery = "query" // lists leases and dead letters
 	operationRead  = "read"  // a document
 	operationWrite = "write" // a document, such as a lease

@@ -17,6 +17,7 @@ import (
 	"halley/trigger"
 	"halley/trigger/cosmos"
 	"halley/trigger/stall"
+	"halley/trigger/units"
 )
 
 // LagReport is the result of one look.
@@ -33,6 +34,9 @@ type FunctionLag struct {
 	LagTotal
 	Problem string `json:"problem,omitempty"` // the reason if there are no leases to show
 	Warning string `json:"warning,omitempty"` // see [SharedText]
+
+	Units    *units.Hourly `json:"units,omitempty"`    // that the hosts say it costs; nil if none does
+	Forecast *Forecast     `json:"forecast,omitempty"` // see [LagReport.AddForecast]
 
 	Unread     bool `json:"-"` // the leases could not be read
 	stallAfter time.Duration
@@ -168,6 +172,9 @@ func sumOf(f settings.Function, leases []trigger.Lag, err error) FunctionLag {
 		l.Problem, l.Exact, l.Known, l.Unread = err.Error(), false, false, true
 	case len(l.Leases) == 0:
 		l.Problem, l.Exact, l.Known = "no leases: its hosts never ran, or the leases were deleted", false, false
+	}
+	if measured, hosts, _ := measuredUnits(l.Leases, time.Now()); hosts > 0 {
+		l.Units = &measured
 	}
 	var holders []string
 	for _, lease := range l.Leases {

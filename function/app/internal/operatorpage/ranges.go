@@ -57,6 +57,7 @@ type pageView struct {
 	own      map[string]bool         // names of the hosts of this process that run
 	problems map[string]string       // by function
 	warnings map[string]string       // likewise, see operate.SharedText
+	units    map[string]string       // likewise, see operate.FunctionLag.Units
 }
 
 func (d *Source) look(ctx context.Context) page.State {
@@ -71,7 +72,7 @@ func (d *Source) look(ctx context.Context) page.State {
 		d.keepLags(d.lookAtLags(ctx), time.Now())
 		d.live = live
 	}
-	v := pageView{held: map[RangeKey]page.Range{}, reported: map[RangeKey]page.Range{}, own: map[string]bool{}, problems: map[string]string{}, warnings: map[string]string{}}
+	v := pageView{held: map[RangeKey]page.Range{}, reported: map[RangeKey]page.Range{}, own: map[string]bool{}, problems: map[string]string{}, warnings: map[string]string{}, units: map[string]string{}}
 	for _, h := range hosts {
 		v.addHost(h)
 	}
@@ -90,7 +91,7 @@ func (d *Source) look(ctx context.Context) page.State {
 	for _, f := range d.settings.Functions {
 		v.Functions = append(v.Functions, page.Function{
 			Name: f.Name, Container: f.DatabaseName + "/" + f.ContainerName, DeadLetters: f.DeadLetters.String(),
-			Keeps: f.DeadLetters.Row().Keeps, Problem: cmp.Or(v.problems[f.Name], v.warnings[f.Name]),
+			Keeps: f.DeadLetters.Row().Keeps, Problem: cmp.Or(v.problems[f.Name], v.warnings[f.Name]), Units: v.units[f.Name],
 		})
 	}
 	// (slices.SortFunc would be compiled for this type: 15 kB.)
@@ -186,6 +187,9 @@ func (v *pageView) addLeases(lags []operate.FunctionLag) {
 			v.problems[f.Name] = cmp.Or(v.problems[f.Name], f.Problem)
 		}
 		v.warnings[f.Name] = cmp.Or(v.warnings[f.Name], f.Warning)
+		if f.Units != nil {
+			v.units[f.Name] = f.Units.String()
+		}
 		for _, l := range f.Leases {
 			key := RangeKey{f.Name, l.Range}
 			if _, ok := v.held[key]; ok {

@@ -11,6 +11,7 @@ import (
 	"halley/function/app/internal/settings"
 	"halley/handlers"
 	"halley/trigger"
+	"halley/trigger/units"
 	"halley/trigger/stall"
 )
 
@@ -104,6 +105,18 @@ func TestPageWarnsOfSharedLeases(t *testing.T) {
 	state := d.look(t.Context())
 	if problem := state.Functions[0].Problem; !strings.HasPrefix(problem, "this app and billing/orders take leases") || len(state.Why) != 1 {
 		t.Errorf("problem %q, why %+v", problem, state.Why)
+	}
+}
+
+// The page shows what a function costs, as all of its hosts tell it.
+func TestPageShowsRequestUnits(t *testing.T) {
+	d := &Source{
+		settings: &settings.Settings{Functions: []settings.Function{settings.NewFunction(handlers.Entry{Name: "orders"})}},
+		Hosts:    func() []Host { return nil },
+		lags:     []operate.FunctionLag{{Name: "orders", Units: &units.Hourly{Pages: 10, Polls: 720, LeaseWrites: 3400, LeaseReads: 850}}}, lagsAt: time.Now(), LagEvery: time.Hour,
+	}
+	if got, want := d.look(t.Context()).Functions[0].Units, "4980 request units an hour: 10 for pages, 720 for empty polls, 3400 for lease writes, 850 for lists and reads of leases"; got != want {
+		t.Errorf("the page says %q, want %q", got, want)
 	}
 }
 

@@ -88,6 +88,9 @@ func (p *Page) showPlain(w http.ResponseWriter, r *http.Request) {
 		if f.Problem != "" {
 			m.add(`<p class="problem">%s: %s</p>`, f.Name, f.Problem)
 		}
+		if f.Units != "" {
+			m.add(`<p>%s costs %s</p>`, f.Name, f.Units)
+		}
 	}
 	plainWhy(&m, state.Why)
 	p.plainRanges(&m, r, state, status.CanAct)

@@ -90,6 +90,7 @@ type Function struct {
 	DeadLetters string `json:"deadLetters"`
 	Keeps       bool   `json:"keeps"` // dead letters can be read again
 	Problem     string `json:"problem,omitempty"`
+	Units       string `json:"units,omitempty"` // request units an hour, in words; "" is not known
 
 	Ranges  int `json:"ranges"`  // the page counts them
 	Stalled int `json:"stalled"` // of these

@@ -39,6 +39,8 @@ type App struct {
 
 	MetricsAddress listenAddress `split_words:"true" desc:"address on which run, and the continuous mode under the Functions host, serve /metrics, /healthz and /readyz, such as :9464; none if empty"`
 
+	Prices Prices `desc:"prices for status --forecast and check, in any currency: provisioned and autoscale for 100 request units a second during an hour, serverless for a million request units, such as provisioned=0.008,autoscale=0.012,serverless=0.25"`
+
 	PageToken         handlers.Secret `split_words:"true" desc:"token of the operators' page, 16 characters or more: actions need it, and beyond loopback all data; a random one, which run prints, if empty"`
 	PageHideDocuments toggle          `split_words:"true" desc:"the operators' page neither shows nor sends documents"`
 }

@@ -33,7 +33,7 @@ var withoutSetting = map[string]string{
 
 // onlySettings are settings without a field of the same name.
 var onlySettings = map[string]string{
-	"Functions": "the app's", "Mode": "the app's", "LogLevel": "the app's", "LogFormat": "the app's", "MetricsAddress": "the app's", "PageToken": "the page's", "PageHideDocuments": "the page's",
+	"Functions": "the app's", "Mode": "the app's", "LogLevel": "the app's", "LogFormat": "the app's", "MetricsAddress": "the app's", "PageToken": "the page's", "PageHideDocuments": "the page's", "Prices": "for the forecast",
 	"Connection": "opens Container", "DatabaseName": "opens Container", "ContainerName": "opens Container", "PreferredLocations": "opens Container",
 	"Priority": "opens Container", "ThroughputBucket": "opens Container", "LeasePriority": "opens the leases", "LeaseThroughputBucket": "opens the leases",
 	"LeaseConnection": "opens the leases", "LeaseDatabaseName": "opens the leases", "LeaseContainerName": "opens the leases",

@@ -275,6 +275,8 @@ func settable(t reflect.Type) string {
 		return "drop"
 	case *game.Paths:
 		return "score=/points"
+	case *Prices:
+		return "serverless=0.25"
 	case *bool, *toggle:
 		return "true"
 	case *count, *bound, *Limit, *perSecond, *int:

@@ -13,6 +13,7 @@ import (
 	"halley/handlers"
 	"halley/trigger"
 	"halley/trigger/cosmos"
+	"halley/trigger/units"
 )
 
 // Types of values that are used elsewhere as well.
@@ -74,6 +75,20 @@ func (b *bucket) Decode(s string) error {
 	*b = bucket(n)
 	return nil
 }
+
+// Prices are what an account pays for request units; zero is not known.
+type Prices units.Prices
+
+// Decode implements [envconfig.Decoder].
+func (p *Prices) Decode(s string) (err error) {
+	if s != "" {
+		*(*units.Prices)(p), err = units.ParsePrices(s)
+	}
+	return err
+}
+
+// String returns the text that Decode reads.
+func (p Prices) String() string { return units.Prices(p).String() }
 
 // perSecond is a number, also with decimals; 0 is no limit.
 type perSecond float64

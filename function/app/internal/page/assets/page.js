@@ -327,6 +327,7 @@ function showStatus() {
     el('strong', {}, link({ function: f.name }, f.name)), el('small', {}, 'of ' + f.container), el('small', {}, plural(f.ranges, 'range')),
     f.stalled ? link({ function: f.name, rangeState: 'stalled' }, `${f.stalled} stalled`) : null,
     el('small', {}, f.keeps ? 'dead letters: ' + f.deadLetters : f.deadLetters === 'none' ? 'no store: failures block' : 'dead letters are dropped'),
+    f.units ? el('small', { class: 'units' }, f.units) : null,
     can('pause') ? el('button', { type: 'button', 'aria-label': 'Manage all leases of ' + f.name, on: () => manage({ function: f.name }) }, 'Manage') : null,
     f.problem ? el('span', { class: 'problem' }, '▲ ' + f.problem) : null))
   reconcile($('hosts'), status.hosts, x => x.name, x => el('li', {}, badge(x.state), el('strong', {}, x.name), el('small', {}, plural(x.leases, 'lease') + (x.elsewhere ? ', another process' : '')),
