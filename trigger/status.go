@@ -68,7 +68,7 @@ type FunctionStatus struct {
 	// SharedWith are other apps and functions that take leases of this one, as "app/function":
 	// each handles only a part of the changes.
 	SharedWith []string      `json:"sharedWith,omitempty"`
-	Units      units.Hourly  `json:"units"` // request units an hour that the function costs on this host
+	Units      units.Hourly  `json:"units"`  // request units an hour that the function costs on this host
 	Ranges     []RangeStatus `json:"ranges"` // those that this host works on or failed on, that are paused, or whose lease cannot be read, by token
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/backoff"
+	"halley/trigger/units"
 )
 
 // SharedReads lets functions that read one container in one mode, with pages of one size,
@@ -83,7 +84,10 @@ type sharedAnswer struct {
 // sharedRequest is a request of a function that shares its reads.
 type sharedRequest struct {
 	cosmos.FeedRequest
-	source *Source
+	container *cosmos.Container
+	maxAge    time.Duration // of the function's [Source]
+	isOpaque  bool          // likewise
+	meter     *units.Meter  // likewise
 }
 
 // NewSharedReads returns the shared reads of a number of functions. The caller calls
@@ -115,7 +119,7 @@ func (s *SharedReads) readPage(ctx context.Context, request sharedRequest, readi
 			}
 			return page, nil
 		case turn == 0:
-			page, err := request.source.readFeed(ctx, request.FeedRequest)
+			page, err := readFeed(ctx, request.container, request.FeedRequest, request.meter)
 			s.finish(answer, page, err, ctx.Err() != nil, reading.by)
 			return page, err
 		}
@@ -172,7 +176,7 @@ func (s *SharedReads) find(request sharedRequest, reading *Reading) (page *Page,
 }
 
 func (r *sharedRequest) position() pagePosition {
-	return pagePosition{feedPart{r.ResourceID, r.Range.ID, r.Min, r.Max, r.source.Opaque}, r.Continuation, r.Start}
+	return pagePosition{feedPart{r.ResourceID, r.Range.ID, r.Min, r.Max, r.isOpaque}, r.Continuation, r.Start}
 }
 
 // join notes where a range reads now. The lock is held.
@@ -209,8 +213,8 @@ func (a *sharedAnswer) serves(request sharedRequest, reader *sharedReader, from 
 	if !a.kept.page.NotModified {
 		return !a.kept.since.Before(from)
 	}
-	return a.request > reader.request && time.Since(a.kept.since) < request.source.MaxAge &&
-		a.kept.page.SessionToken == request.source.Container.SessionToken(request.Range)
+	return a.request > reader.request && time.Since(a.kept.since) < request.maxAge &&
+		a.kept.page.SessionToken == request.container.SessionToken(request.Range)
 }
 
 // take returns a share of an answer's page. The range continues with the size of that page, so

@@ -97,21 +97,21 @@ func (s *Source) ReadPage(ctx context.Context, target Target, continuation strin
 		request.Start = s.Start.feedStart()
 	}
 	if s.Shared != nil && reading != nil {
-		return s.Shared.readPage(ctx, sharedRequest{request, s}, reading)
+		return s.Shared.readPage(ctx, sharedRequest{request, s.Container, s.MaxAge, s.Opaque, s.Meter}, reading)
 	}
-	return s.readFeed(ctx, request)
+	return readFeed(ctx, s.Container, request, s.Meter)
 }
 
 // readFeed sends a request and tells the meter.
-func (s *Source) readFeed(ctx context.Context, request cosmos.FeedRequest) (*Page, error) {
-	page, err := s.Container.ReadFeed(ctx, request)
+func readFeed(ctx context.Context, c *cosmos.Container, request cosmos.FeedRequest, meter *units.Meter) (*Page, error) {
+	page, err := c.ReadFeed(ctx, request)
 	switch {
 	case err != nil:
-		s.Meter.Add(units.Pages, cosmos.ChargeOf(err))
+		meter.Add(units.Pages, cosmos.ChargeOf(err))
 	case page.NotModified:
-		s.Meter.Add(units.Polls, page.Charge)
+		meter.Add(units.Polls, page.Charge)
 	default:
-		s.Meter.Add(units.Pages, page.Charge)
+		meter.Add(units.Pages, page.Charge)
 	}
 	return page, err
 }
@@ -125,9 +125,9 @@ func (s *Source) ResolveStart(ctx context.Context, start Start, target Target) (
 	case StartBeginning, StartTime, StartSnapshot:
 		return "", nil
 	}
-	page, err := s.readFeed(ctx, cosmos.FeedRequest{
+	page, err := readFeed(ctx, s.Container, cosmos.FeedRequest{
 		Mode: s.Mode, Range: target.Physical, Min: target.Min, Max: target.Max, Start: cosmos.StartNow, MaxItems: 1,
-	})
+	}, s.Meter)
 	if err != nil {
 		return "", err
 	}

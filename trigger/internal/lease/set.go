@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"halley/trigger/cosmos"
-	"halley/trigger/units"
 	"halley/trigger/internal/backoff"
+	"halley/trigger/units"
 )
 
 // Config describes the leases of one function and the host that works on them.

@@ -237,3 +237,23 @@ func (t LagTotal) Age() string {
 	}
 	return fmt.Sprintf("%.0f", t.Seconds)
 }
+
+// forecast adds the costs of a month.
+func (l *FunctionLag) forecast(f settings.Function, prices units.Prices, now time.Time) {
+	_, hosts, leaseWrite := measuredUnits(l.Leases, now)
+	l.Forecast = &Forecast{Idle: prices.Month(IdleUnits(f, len(l.Leases), max(hosts, 1), leaseWrite))}
+	if l.Units != nil {
+		load := prices.Month(*l.Units)
+		l.Forecast.Load = &load
+	}
+}
+
+// AddForecast adds to each function of a report what it costs in a month.
+func (r *LagReport) AddForecast(s *settings.Settings) {
+	for i := range r.Functions {
+		if len(r.Functions[i].Leases) == 0 {
+			continue
+		}
+		r.Functions[i].forecast(s.Functions[i], units.Prices(s.App.Prices), r.Time)
+	}
+}

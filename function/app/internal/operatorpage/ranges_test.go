@@ -11,8 +11,8 @@ import (
 	"halley/function/app/internal/settings"
 	"halley/handlers"
 	"halley/trigger"
-	"halley/trigger/units"
 	"halley/trigger/stall"
+	"halley/trigger/units"
 )
 
 // TestPageJoinsHostsAndLeases: a range that this process holds is shown as the process

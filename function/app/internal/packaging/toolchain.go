@@ -98,12 +98,12 @@ var coldCode = []string{
 	"go.uber.org/...", "github.com/aws/...", "github.com/kelseyhightower/...", "halley/trigger/deadletter/...",
 	"halley/trigger/internal/lease/...", "github.com/Azure/azure-sdk-for-go/sdk/azidentity/...", "golang.org/x/net/...", "golang.org/x/text/...",
 	"regexp/...", "crypto/x509/...", "encoding/asn1/...", "crypto/tls/...", "log/slog/...", "text/template/...", "html/template/...",
-	"net/url/...", "mime/...", "math/big/...", "halley/trigger/leases/...", "halley/trigger/stall/...",
+	"net/url/...", "mime/...", "math/big/...", "halley/trigger/leases/...", "halley/trigger/stall/...", "halley/trigger/units/...",
 	"vendor/golang.org/x/net/...", "vendor/golang.org/x/text/...", "vendor/golang.org/x/crypto/...",
 	"encoding/xml/...", "compress/...", "archive/zip/...", "text/tabwriter/...", "halley/trigger/redact/...", "halley/trigger/emulator/sql/...",
 	"github.com/golang-jwt/...", "github.com/google/uuid/...", "github.com/Azure/azure-sdk-for-go/sdk/internal/...", "github.com/Azure/azure-sdk-for-go/sdk/azcore/...", "os/exec/...",
 	"crypto/hpke/...", "crypto/elliptic/...", "crypto/ecdsa/...", "crypto/rsa/...", "crypto/ed25519/...", "crypto/ecdh/...", "encoding/pem/...", "net", "net/netip/...", "net/http/...", "path/filepath/...", "golang.org/x/sys/...",
-	"fmt/...", "os/...", "errors/...", "log/...", "html/...", "math/rand/...", "crypto/internal/fips140/edwards25519/...", "crypto/internal/fips140/nistec/...", "crypto/internal/fips140/ed25519/...", "crypto/internal/fips140/rsa/...", "crypto/internal/fips140/ecdsa/...", "crypto/internal/fips140/sha3/...", "crypto/internal/fips140/bigmod/...", "io/fs/...", "syscall/...", "encoding/binary/...", "encoding/hex/...", "runtime/debug/...", "runtime/metrics/...",
+	"fmt/...", "os/...", "time", "internal/sync", "errors/...", "log/...", "html/...", "math/rand/...", "crypto/internal/fips140/edwards25519/...", "crypto/internal/fips140/nistec/...", "crypto/internal/fips140/ed25519/...", "crypto/internal/fips140/rsa/...", "crypto/internal/fips140/ecdsa/...", "crypto/internal/fips140/sha3/...", "crypto/internal/fips140/bigmod/...", "io/fs/...", "syscall/...", "encoding/binary/...", "encoding/hex/...", "runtime/debug/...", "runtime/metrics/...",
 }
 
 // binary builds the main package. If the app is in a Git repository, the binary has the
