@@ -69,13 +69,24 @@ func (d DeadLetter) IsPostponed() bool { return d.Kind == RecordPostponed }
 func (d DeadLetter) CheckForm() error {
 	switch {
 	case d.Version > DeadLetterVersion:
-		return fmt.Errorf("%w: its form has version %d, and this version of Halley reads forms up to %d: use a newer Halley", ErrDamaged, d.Version, DeadLetterVersion)
+		return fmt.Errorf("%w: %w", ErrDamaged, &newerForm{d.Version, d.Kind, d.Key})
 	case d.Version < 1:
 		return fmt.Errorf("%w: its form has no version", ErrDamaged)
 	case d.Kind != RecordDead && d.Kind != RecordPostponed:
 		return fmt.Errorf("%w: its kind is %q", ErrDamaged, d.Kind)
 	}
 	return nil
+}
+
+// newerForm is the error of a record that a newer version of Halley has written.
+type newerForm struct {
+	version int
+	kind    RecordKind
+	key     string
+}
+
+func (e *newerForm) Error() string {
+	return fmt.Sprintf("its form has version %d, and this version of Halley reads forms up to %d: use a newer Halley", e.version, DeadLetterVersion)
 }
 
 // Change returns the change as a handler gets it.

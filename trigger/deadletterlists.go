@@ -43,10 +43,13 @@ func whileAnswering(parent context.Context) (ctx context.Context, progress, end 
 func listBlockedKeys(ctx context.Context, store DeadLetters, f *Function, progress func()) (*delivery.BlockedKeys, error) {
 	keys := &delivery.BlockedKeys{}
 	damaged := map[string]bool{} // a record may be damaged in both lists
+	var newer *newerForm
 	list := func(kind RecordKind, add func(DeadLetter)) error {
 		for d, err := range AllDeadLetters(ctx, store, DeadLetterQuery{Source: f.DeadLetterSource(), Kind: kind}) {
 			progress()
 			switch {
+			case kind == RecordPostponed && errors.As(err, &newer) && newer.kind != RecordDead:
+				keys.AddNewer(newer.key, err)
 			case errors.Is(err, ErrDamaged):
 				if !damaged[err.Error()] {
 					damaged[err.Error()] = true

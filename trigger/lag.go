@@ -150,7 +150,7 @@ func estimateLag(ctx context.Context, leases *cosmos.Container, source FeedSourc
 	}
 	working.Wait()
 	for _, i := range found.Invalid {
-		cause := stall.Stall{Kind: stall.Unreadable, Text: i.Err.Error()}
+		cause := stall.Stall{Kind: unreadableKind(i.Err), Text: i.Err.Error()}
 		lags = append(lags, Lag{Function: source.Name, Range: i.ID, Changes: 1, Transactions: 1, Stalls: []stall.Stall{cause}, Problem: cause.Describe(time.Time{})})
 	}
 	// slices.SortStableFunc would be compiled for this type: 16 kB of every app.

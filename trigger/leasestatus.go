@@ -23,6 +23,8 @@ func stallOf(err error) stall.Kind {
 		return stall.StorePending
 	case errors.Is(err, delivery.ErrPaused):
 		return stall.Breaker
+	case errors.Is(err, delivery.ErrNewerForm):
+		return stall.NewerForm
 	}
 	return stall.RangeWaits
 }
@@ -80,7 +82,14 @@ func pauseStall(l *lease.Lease) (stall.Stall, bool) {
 
 // unreadableStall returns the stall of a range whose lease document cannot be read.
 func unreadableStall(u lease.Unreadable) stall.Stall {
-	return stall.Stall{Kind: stall.Unreadable, Since: u.Since.UTC(), Text: lease.CleanText(fmt.Sprintf("lease %q: %v", u.ID, u.Err))}
+	return stall.Stall{Kind: unreadableKind(u.Err), Since: u.Since.UTC(), Text: lease.CleanText(fmt.Sprintf("lease %q: %v", u.ID, u.Err))}
+}
+
+func unreadableKind(err error) stall.Kind {
+	if errors.Is(err, lease.ErrNewerForm) {
+		return stall.NewerForm
+	}
+	return stall.Unreadable
 }
 
 func unixTime(seconds int64) time.Time {

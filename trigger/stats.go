@@ -167,7 +167,7 @@ func (s *rangeStats) lastStall(err error) stall.Stall {
 	defer s.mu.Unlock()
 	cause, ok := longestStall(s.currentStalls(now))
 	if !ok {
-		cause = stall.Stall{Kind: stall.RangeWaits, Since: now}
+		cause = stall.Stall{Kind: stallOf(err), Since: now}
 	}
 	cause.Text = cmp.Or(cause.Text, err.Error())
 	return cause

@@ -13,7 +13,7 @@ var bounds = []mutant{
 		{"trigger/cosmos/requestretry.go", "used.refusal, op.throttled = failed, true", "op.throttled = failed != nil"},
 	}},
 	{"reading-ignores-refusals", "reading a backlog leaves throughput to the application", []edit{
-		{"trigger/cosmos/feed.go", "page.Throttled = op.throttled", "page.Throttled = false"},
+		{"trigger/cosmos/feed.go", "page.Charge, page.Throttled = op.charge, op.throttled", "page.Charge = op.charge"},
 	}},
 	{"pages-large-while-throttled", "while the service throttles reading, pages have the usual size", []edit{
 		{"trigger/internal/feed/pace.go", "{ return p.pause > 0 }", "{ return false }"},

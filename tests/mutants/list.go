@@ -3,14 +3,14 @@ package main
 import "slices"
 
 // all are the planted bugs, grouped by the part of the runtime.
-var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages, postponements, settings, surfaceCalls, surfaceReports, surfaceSettings, judgements, bounds, verbsOfHandlers, stores, verdicts, hosts, storeCalls, finishedLeases, sharedLSNs, keyMarks, flushCalls, waitingKeys, policies, letterQueries, leaseSources, callersErrors, handlerCallbacks, pageSearches, recordedForms, neighbours, answers, pagePositions, pageGrowth, recreations, accountProofs, snapshots, secretValues, otherClients, programs, ageing)
+var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages, postponements, settings, surfaceCalls, surfaceReports, surfaceSettings, judgements, bounds, verbsOfHandlers, stores, verdicts, hosts, storeCalls, finishedLeases, sharedLSNs, keyMarks, flushCalls, waitingKeys, policies, letterQueries, leaseSources, callersErrors, handlerCallbacks, pageSearches, recordedForms, neighbours, answers, pagePositions, pageGrowth, recreations, accountProofs, snapshots, secretValues, otherClients, programs, ageing, upgrades)
 
 var ownership = []mutant{
 	{"no-if-match", "a stale checkpoint is never written", []edit{
 		{"trigger/internal/lease/store.go", "doc, l.etag)", `doc, "")`},
 	}},
 	{"delete-without-if-match", "only the owner retires a lease", []edit{
-		{"trigger/internal/lease/store.go", "l.partitionKey, l.etag)\n\treturn err", "l.partitionKey, \"\")\n\treturn err"},
+		{"trigger/internal/lease/store.go", "s.container.Delete(ctx, l.id, l.partitionKey, l.etag)", "s.container.Delete(ctx, l.id, l.partitionKey, \"\")"},
 	}},
 	{"owner-by-name", "two processes with the same owner name are two owners", []edit{
 		{"trigger/internal/lease/document.go", "return ownership{owner: l.owner, incarnation: l.properties[incarnationProperty], epoch: l.Epoch()}", "return ownership{owner: l.owner}"},

@@ -48,6 +48,7 @@ var constantRows = []row{
 	{"stall.Flushing", "TestFailedFlushIsToldAndLosesNothing", "flush-failure-not-shown"},
 	{"stall.HandlerFails", "TestEveryStallIsNamed", "failure-told-as-wait"},
 	{"stall.LeaseFails", "TestEveryStallIsNamed", "lease-told-as-feed"},
+	{"stall.NewerForm", "TestVersionsGoUpAndDownUnderLoad", "newer-lease-form-taken"},
 	{"stall.NoOwner", "TestRangeWithoutOwnerIsNamed", "free-told-as-silence"},
 	{"stall.Opening", "TestStatusShowsLongOpened", "opened-not-shown"},
 	{"stall.OwnerSilent", "TestSilentOwnerIsNamed", "silence-told-as-free"},

@@ -34,6 +34,7 @@ const (
 	FeedThrottled Kind = "throttle" // the service throttles reads of the feed
 	LeaseFails    Kind = "lease"    // the lease cannot be written
 	Unreadable    Kind = "document" // the lease document cannot be read: no host reads the range
+	NewerForm     Kind = "version"  // a newer version of Halley has written the lease document: this one leaves the range to it
 	OwnerSilent   Kind = "owner"    // the owner has not written its lease in time
 	NoOwner       Kind = "free"     // no host has taken the range although it has changes
 	Paused        Kind = "operator" // an operator has paused the range, see package leases
@@ -54,6 +55,7 @@ var kindTexts = map[Kind]string{
 	FeedThrottled: "feed throttled",
 	LeaseFails:    "lease writes refused",
 	Unreadable:    "lease document not readable",
+	NewerForm:     "left alone",
 	OwnerSilent:   "owner silent",
 	NoOwner:       "without an owner",
 	Paused:        "paused by an operator",
@@ -121,6 +123,8 @@ func (s Stall) Advice() string {
 		return "check the lease container and its throughput"
 	case Unreadable:
 		return "repair the document or restore its lease from an export; if it is deleted, hosts create the lease again within two audits, and changes are delivered again"
+	case NewerForm:
+		return "run the version that has written it; docs/upgrading.md tells how to go back to this one"
 	case OwnerSilent:
 		return "check that the owner's process runs; another host takes the range when the lease has expired"
 	case Paused:

@@ -13,6 +13,13 @@ type BlockedKeys struct {
 	byKey     map[string]blockedKey
 	postponed []StoredChange // in the order of the list, without documents
 	damaged   []error        // of dead letters that could not be read: any key may have one
+	newer     []newerRecord
+}
+
+// newerRecord is a record that a newer version of Halley has written and may have postponed.
+type newerRecord struct {
+	key string // "" is not known
+	err error
 }
 
 // BlockedChange is a dead letter that the store lists.
@@ -46,6 +53,12 @@ func (b *BlockedKeys) SortPostponed() {
 
 // AddDamaged records the error about a dead letter that cannot be read.
 func (b *BlockedKeys) AddDamaged(err error) { b.damaged = append(b.damaged, err) }
+
+// AddNewer records the error about a postponed change that a newer version of Halley has written.
+// key is "" if it is not known.
+func (b *BlockedKeys) AddNewer(key string, err error) {
+	b.newer = append(b.newer, newerRecord{key, err})
+}
 
 // blockedKey holds the position of a key's first dead letter, and the number of its
 // last one. The time of a change tells a redelivery of one before the first dead

@@ -27,6 +27,7 @@ package delivery
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -189,16 +190,28 @@ func (d *Delivery) CaughtUp() {
 	}
 }
 
+// ErrNewerForm is in the error of [Delivery.LoadStored] about a postponed change of a later form.
+var ErrNewerForm = errors.New("a postponed change was written by a newer version of Halley, which has to work on this range")
+
 // LoadStored reads which keys earlier owners have blocked or postponed. It is called
-// before Run, and returns once the store has answered, or the cause when ctx ends.
+// before Run, and returns once the store has answered, or the cause when ctx ends. If a newer
+// version of Halley has postponed changes of the range, it returns [ErrNewerForm]: later changes
+// of their keys could not wait for them.
 func (d *Delivery) LoadStored(ctx context.Context) error {
 	if d.deadLetters == nil || !d.config.BlockKeys && !d.deadLetters.Keeps() {
 		return nil
 	}
-	return d.untilStored(ctx, AllLanes, func() error {
+	var newer error
+	err := d.untilStored(ctx, AllLanes, func() error {
 		listed, err := d.deadLetters.List(ctx)
 		if err != nil {
 			return fmt.Errorf("list dead letters: %w", err)
+		}
+		for _, record := range listed.newer {
+			if record.key == "" || d.deadLetters.Owns(record.key) {
+				newer = fmt.Errorf("%w: %w", ErrNewerForm, record.err)
+				return nil
+			}
 		}
 		for _, err := range listed.damaged {
 			if d.config.BlockKeys {
@@ -213,6 +226,7 @@ func (d *Delivery) LoadStored(ctx context.Context) error {
 		d.hasStored = true
 		return nil
 	})
+	return cmp.Or(newer, err)
 }
 
 // RetryProperty is the failure history of the range for the next owner, or "" if

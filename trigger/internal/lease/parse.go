@@ -48,6 +48,9 @@ func parseLease(raw []byte, prefix string) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkForm(l); err != nil {
+		return nil, err
+	}
 	l.token = cmp.Or(l.token, fields.partitionID)
 	l.mode = cmp.Or(l.mode, modeLatestVersion)
 	if err := checkToken(l, prefix); err != nil {
@@ -102,6 +105,27 @@ func decode(raw []byte) (*Lease, wireFields, error) {
 		}
 	}
 	return l, f, nil
+}
+
+// formProperty is the lease property that holds the version of the document's form, 1 if it is
+// absent. Versions that know only older forms do not touch the document, see docs/upgrading.md.
+const (
+	formProperty = "halley.form"
+	formVersion  = 1
+)
+
+// ErrNewerForm is in the error about a document of a later form.
+var ErrNewerForm = errors.New("written by a newer version of Halley")
+
+func checkForm(l *Lease) error {
+	text, ok := l.properties[formProperty]
+	if !ok {
+		return nil
+	}
+	if n, valid := parseNumber(text); !valid || n > formVersion {
+		return fmt.Errorf("%w: its form has version %s, and this version reads forms up to %d", ErrNewerForm, CleanText(text), formVersion)
+	}
+	return nil
 }
 
 func checkToken(l *Lease, prefix string) error {

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"errors"
 	"log/slog"
 	"strings"
 	"time"
@@ -24,7 +25,11 @@ func (s *Set) noteInvalid(invalid []Invalid) {
 		if known {
 			u.Since = previous.Since
 		}
-		if !known || previous.Err.Error() != i.Err.Error() {
+		switch {
+		case known && previous.Err.Error() == i.Err.Error():
+		case errors.Is(i.Err, ErrNewerForm):
+			s.cfg.Log.Warn("lease document is left to a newer version of Halley", slog.String("id", i.ID), slog.Any("error", i.Err))
+		default:
 			s.cfg.Log.Error("lease document is not readable: no host reads its range; repair or delete the document",
 				slog.String("id", i.ID), slog.Any("error", i.Err))
 		}

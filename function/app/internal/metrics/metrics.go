@@ -174,7 +174,9 @@ func collectRange(gauge func(*prometheus.Desc, float64, ...string), function str
 	for cause, seconds := range longest {
 		gauge(stalledDesc, seconds, function, r.Range, string(cause))
 	}
-	if _, unreadable := longest[stall.Unreadable]; unreadable || r.Cooldown || r.Paused {
+	_, isUnreadable := longest[stall.Unreadable]
+	_, isNewer := longest[stall.NewerForm]
+	if isUnreadable || isNewer || r.Cooldown || r.Paused {
 		return // no host, or another one, works on it
 	}
 	if r.BehindKnown {

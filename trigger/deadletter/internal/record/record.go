@@ -101,12 +101,13 @@ func later(b []byte) (trigger.DeadLetter, error) {
 	var name struct {
 		Version                                         int
 		ID, Function, Account, Database, Container, Key string
+		Kind                                            trigger.RecordKind
 	}
 	if json.Unmarshal(b, &name) != nil || name.Version <= trigger.DeadLetterVersion {
 		return trigger.DeadLetter{}, nil
 	}
 	d := trigger.DeadLetter{
-		Version: name.Version, ID: name.ID, Function: name.Function, Account: name.Account, Database: name.Database, Container: name.Container, Key: name.Key,
+		Version: name.Version, ID: name.ID, Function: name.Function, Account: name.Account, Database: name.Database, Container: name.Container, Key: name.Key, Kind: name.Kind,
 	}
 	return d, d.CheckForm()
 }

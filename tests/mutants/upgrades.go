@@ -1,0 +1,17 @@
+package main
+
+// upgrades are planted bugs in the reading of forms that other versions of Halley have stored.
+var upgrades = []mutant{
+	{"newer-lease-form-taken", "a lease of a newer form is left alone", []edit{
+		{"trigger/internal/lease/parse.go", "!valid || n > formVersion {", "!valid && n > formVersion {"},
+	}},
+	{"newer-postponed-passed-over", "later changes of a key wait for a postponed one of a newer form", []edit{
+		{"trigger/deadletterlists.go", "errors.As(err, &newer) && newer.kind != RecordDead:", "errors.As(err, &newer) && false:"},
+	}},
+	{"newer-postponed-stops-all", "a postponed change of a newer form keeps hosts from its range alone", []edit{
+		{"trigger/internal/delivery/delivery.go", "record.key == \"\" || d.deadLetters.Owns(record.key)", "true"},
+	}},
+	{"older-finished-form-dropped", "what is finished behind the position is read from every form", []edit{
+		{"trigger/internal/finished/finished.go", "s.Version != formVersion ||", "true ||"},
+	}},
+}
