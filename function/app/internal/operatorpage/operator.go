@@ -46,7 +46,7 @@ func NewOperator(s *settings.Settings, transport policy.Transporter, opened func
 // Source completes a source of the page.
 func (o *Operator) Source(p *Source) page.Source {
 	p.settings, p.accounts = o.settings, o.accounts
-	shown := page.Source{Look: p.look, DeadLetters: o.deadLetters, FindDeadLetter: o.FindDeadLetter, ExportDeadLetters: o.exportDeadLetters, ExportLeases: o.exportLeases}
+	shown := page.Source{Look: p.look, Behind: p.behind, DeadLetters: o.deadLetters, FindDeadLetter: o.FindDeadLetter, ExportDeadLetters: o.exportDeadLetters, ExportLeases: o.exportLeases}
 	for _, v := range o.settings.Values {
 		shown.Settings = append(shown.Settings, page.Setting{Name: v.Name, Value: v.Value, Source: v.Source})
 	}

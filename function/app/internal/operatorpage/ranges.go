@@ -130,6 +130,28 @@ func (d *Source) lookAtLags(ctx context.Context) []operate.FunctionLag {
 	return operate.EstimateLags(ctx, d.settings.Functions, d.accounts)
 }
 
+// behind returns how many changes each function is behind in the ranges that hosts of this process
+// hold, if that is known of all of them.
+func (d *Source) behind() map[string]int64 {
+	sums, unknown := map[string]int64{}, map[string]bool{}
+	for _, h := range d.Hosts() {
+		for _, status := range h.Status {
+			for _, f := range status.Functions {
+				for _, r := range f.Ranges {
+					sums[f.Name] += r.Behind
+					unknown[f.Name] = unknown[f.Name] || !r.BehindKnown && !r.Paused && !r.Cooldown
+				}
+			}
+		}
+	}
+	for function, is := range unknown {
+		if is {
+			delete(sums, function)
+		}
+	}
+	return sums
+}
+
 // keepLags keeps the result of a look. The leases of a function that did not answer stay as they
 // were, and its problem says since when.
 func (d *Source) keepLags(lags []operate.FunctionLag, now time.Time) {

@@ -21,6 +21,7 @@ func (p *Page) addAPI() {
 	for pattern, handle := range map[string]http.HandlerFunc{
 		"GET " + api + "status":                p.getStatus,
 		"GET " + api + "ranges":                p.getRanges,
+		"GET " + api + "graphs":                p.getGraphs,
 		"GET " + api + "settings":              p.getSettings,
 		"GET " + api + "changes":               p.getChanges,
 		"GET " + api + "changes/{id}":          p.getChange,
@@ -89,6 +90,11 @@ func (p *Page) getRanges(w http.ResponseWriter, r *http.Request) {
 
 func (p *Page) getSettings(w http.ResponseWriter, r *http.Request) {
 	answerTagged(w, r, items[Setting]{Items: append([]Setting{}, p.options.Source.Settings...), Total: len(p.options.Source.Settings)})
+}
+
+func (p *Page) getGraphs(w http.ResponseWriter, r *http.Request) {
+	graphs := p.options.Recorder.listGraphs()
+	answerTagged(w, r, items[Graph]{Items: graphs, Total: len(graphs)})
 }
 
 func (p *Page) getTimeline(w http.ResponseWriter, r *http.Request) {

@@ -71,6 +71,9 @@ func (r *Recorder) Observe(host string, e trigger.Event) {
 	defer r.mu.Unlock()
 	h, key := &r.history, [2]string{e.Function, e.Range}
 	switch e.Kind {
+	case trigger.EventDeadLettered:
+		r.graphs.at(e.Function, time.Now()).letters++
+		return
 	case trigger.EventDelivered, trigger.EventDeliveryFailed:
 		if h.rates == nil {
 			h.rates = map[[2]string]*rate{}
@@ -79,6 +82,11 @@ func (r *Recorder) Observe(host string, e trigger.Event) {
 			h.rates[key] = &rate{last: slotOf(time.Now())}
 		}
 		h.rates[key].add(slotOf(time.Now()), e.Handled)
+		minute := r.graphs.at(e.Function, time.Now())
+		minute.handled += int64(e.Handled)
+		if e.Kind == trigger.EventDeliveryFailed {
+			minute.failed++
+		}
 		return
 	case trigger.EventSplit:
 		delete(h.rates, key)

@@ -20,25 +20,13 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	_ "embed" // of the files
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
-)
-
-// The files of the page. (embed.FS and http.FileServer would link more than they are.)
-var (
-	//go:embed assets/index.html
-	indexFile string
-	//go:embed assets/page.css
-	styleFile string
-	//go:embed assets/page.js
-	scriptFile string
 )
 
 // Options describe a page.
@@ -70,7 +58,7 @@ type Page struct {
 
 	ctx     context.Context // ends at Close
 	end     context.CancelFunc
-	working sync.WaitGroup // actions
+	working sync.WaitGroup // actions, samples
 }
 
 // New returns a page that is not served yet.
@@ -91,17 +79,30 @@ func New(o Options) (*Page, error) {
 	p.mux.HandleFunc("GET /page.js", fileServer("text/javascript", scriptFile))
 	p.addAPI()
 	p.addPlain()
+	if o.Source.Behind != nil {
+		p.working.Go(p.sample)
+	}
 	return p, nil
 }
 
-func fileServer(kind, text string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", kind+"; charset=utf-8")
-		_, _ = io.WriteString(w, text) // the viewer may have gone
+// sampleEvery is the time between two samples of the lag, for the graphs.
+const sampleEvery = 15 * time.Second
+
+// sample records how far the functions of this process are behind, until the page is closed.
+func (p *Page) sample() {
+	tick := time.NewTicker(sampleEvery)
+	defer tick.Stop()
+	for {
+		p.options.Recorder.sample(p.options.Source.Behind())
+		select {
+		case <-tick.C:
+		case <-p.ctx.Done():
+			return
+		}
 	}
 }
 
-// Close ends the actions that still run, and waits for them. A nil page has none.
+// Close ends the actions that still run and the samples, and waits for them. A nil page has none.
 func (p *Page) Close() {
 	if p == nil {
 		return

@@ -92,6 +92,13 @@ func (p *Page) showPlain(w http.ResponseWriter, r *http.Request) {
 			m.add(`<p>%s costs %s</p>`, f.Name, f.Units)
 		}
 	}
+	for _, g := range p.options.Recorder.listGraphs() {
+		var handled, failed, letters, behind int64
+		for i := range g.Handled {
+			handled, failed, letters, behind = handled+g.Handled[i], failed+g.Failed[i], letters+g.Letters[i], max(behind, g.Behind[i])
+		}
+		m.add(`<p>%s: %s</p>`, g.Function, fmt.Sprintf("in the last hour on this host %d handled, %d failed calls, %d dead letters, at most %d behind", handled, failed, letters, behind))
+	}
 	plainWhy(&m, state.Why)
 	p.plainRanges(&m, r, state, status.CanAct)
 	p.plainLetters(&m, r, selected, status.CanAct)

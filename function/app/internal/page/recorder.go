@@ -37,6 +37,23 @@ type Recorder struct {
 	version int64 // counts the updates of entries
 	letters int64 // counts the updates of dead letter stores
 	history history
+	graphs  graphs
+}
+
+// sample records how many changes functions are behind.
+func (r *Recorder) sample(behind map[string]int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for function, changes := range behind {
+		r.graphs.at(function, time.Now()).behindOne = changes + 1
+	}
+}
+
+// listGraphs returns the last hour of each function.
+func (r *Recorder) listGraphs() []Graph {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.graphs.list(time.Now())
 }
 
 // Watch records the calls of a handler on a host. limit is the function's number of

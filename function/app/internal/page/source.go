@@ -18,6 +18,9 @@ const lookEvery = 500 * time.Millisecond
 type Source struct {
 	// Look describes the process now, in at most about a second.
 	Look func(context.Context) State
+	// Behind returns how many changes each function is behind on this host, without I/O. Functions
+	// of which that is not known are left out. It may be nil.
+	Behind func() map[string]int64
 	// DeadLetters returns a page of the records of all functions, the newest first. Its error
 	// is about the token; other errors are in the page.
 	DeadLetters func(context.Context, LetterQuery) (LetterPage, error)

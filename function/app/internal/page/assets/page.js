@@ -349,14 +349,26 @@ const svg = (tag, attributes) => {
   return e
 }
 const sum = numbers => numbers.reduce((a, b) => a + b, 0)
-function spark(rate) {
+const rateLabel = rate => `${plural(sum(rate.slice(-12)), 'change')} in the last minute, ${sum(rate)} in 5 minutes`
+function spark(numbers, label) {
+  const rate = numbers.map(n => Math.max(n, 0)) // -1 is not known
   const most = Math.max(...rate, 1)
-  const label = `${plural(sum(rate.slice(-12)), 'change')} in the last minute, ${sum(rate)} in 5 minutes`
   const s = svg('svg', { class: 'spark', viewBox: '0 0 120 20', role: 'img', 'aria-label': label })
   const title = svg('title', {})
   title.textContent = label
   s.append(title, svg('line', { x1: 0, y1: 19, x2: 120, y2: 19 }), svg('polyline', { points: rate.map((n, i) => `${(i * 120 / 59).toFixed(1)},${(19 - 18 * n / most).toFixed(1)}`).join(' ') }))
   return s
+}
+
+// loadGraphs shows the last hour of each function on this host.
+async function loadGraphs() {
+  const last = numbers => numbers.at(-1) < 0 ? '?' : numbers.at(-1)
+  const draw = (name, numbers, text) => el('span', { class: 'graph' }, el('small', {}, name), spark(numbers, text))
+  reconcile($('graphs'), (await api('graphs')).items, g => g.function, g => el('li', {}, el('strong', {}, g.function),
+    draw('behind', g.behind, `${last(g.behind)} behind, at most ${Math.max(...g.behind, 0)} in the last hour`),
+    draw('handled', g.handled, `${sum(g.handled)} handled in the last hour, at most ${Math.max(...g.handled)} a minute`),
+    draw('failed calls', g.failed, `${plural(sum(g.failed), 'failed call')} in the last hour`),
+    draw('dead letters', g.letters, `${plural(sum(g.letters), 'dead letter')} in the last hour`)))
 }
 
 function rangeState(r) {
@@ -379,7 +391,7 @@ function showRanges() {
   reconcile($('range-rows'), rows, r => r.function + '\n' + r.range, r => el('tr', {},
     el('td', {}, r.function), el('td', { class: 'mono', title: visible(r.range) }, link({ function: r.function, range: r.range }, middle(r.range))), el('td', {}, r.owner || '(free)'),
     el('td', { class: 'number' }, behind(r)), el('td', { class: 'number' }, r.known ? age(r.seconds) : '?'),
-    el('td', {}, spark(r.rate || Array(60).fill(0))), el('td', { class: 'number' }, counted(r, r.handled)), el('td', { class: 'number' }, counted(r, r.retries)),
+    el('td', {}, spark(r.rate || Array(60).fill(0), rateLabel(r.rate || []))), el('td', { class: 'number' }, counted(r, r.handled)), el('td', { class: 'number' }, counted(r, r.retries)),
     el('td', { class: 'mono', title: `epoch ${visible(r.epoch)}` }, r.continuation || '-', r.checkpointed ? el('small', {}, ' ', time(r.checkpointed)) : null), rangeState(r),
     acts ? el('td', {}, el('div', { class: 'actions' },
       can('pause') ? el('button', { type: 'button', 'aria-label': 'Manage range ' + visible(r.range), on: () => manage({ function: r.function, range: r.range }) }, 'Manage') : null, actionButton('split', 'Split', { function: r.function, range: r.range }, 'range ' + r.range),
@@ -736,7 +748,7 @@ async function load() {
   takeMoments(t)
   showStatus()
   takeRanges(r)
-  await Promise.all([loadChanges(), loadLetters(), loadSettings()])
+  await Promise.all([loadChanges(), loadLetters(), loadSettings(), loadGraphs()])
 }
 
 // restart reads everything and follows the updates. If the server refuses a further
@@ -805,6 +817,7 @@ function follow(mine) {
   }
 }
 
+setInterval(() => { if (!document.hidden) loadGraphs().catch(() => {}) }, 15000) // a lost connection is told elsewhere
 setInterval(() => {
   if (document.hidden) return
   if (source?.readyState === EventSource.OPEN && Date.now() - lastEvent > 35000) {
