@@ -18,6 +18,9 @@ var bounds = []mutant{
 	{"pages-large-while-throttled", "while the service throttles reading, pages have the usual size", []edit{
 		{"trigger/internal/feed/pace.go", "{ return p.pause > 0 }", "{ return false }"},
 	}},
+	{"failed-lease-write-told-as-change", "a lease write that fails is a problem of its range", []edit{
+		{"trigger/internal/lease/write.go", "if w.lease.etag == former {", "if false {"},
+	}},
 	{"throttle-counts-as-failure", "a throttled range is kept, also if its next read fails otherwise", []edit{
 		{"trigger/internal/feed/reader.go", "f.sinceThrottle = 0", "_ = 0"},
 	}},

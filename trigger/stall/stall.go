@@ -126,7 +126,7 @@ func (s Stall) Advice() string {
 	case NewerForm:
 		return "run the version that has written it; docs/upgrading.md tells how to go back to this one"
 	case OwnerSilent:
-		return "check that the owner's process runs; another host takes the range when the lease has expired"
+		return "check that the owner's process runs and can write its lease, of which its log and its page tell; another host takes the range when the lease has expired"
 	case Paused:
 		return "resume the range when the reason is gone"
 	case RateLimited, ReadsLimited:

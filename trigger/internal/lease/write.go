@@ -33,7 +33,7 @@ func (w *leaseWriter) writeLease(ctx context.Context, stop <-chan struct{}, chan
 		if err == nil || errors.Is(err, ErrLost) {
 			return err
 		}
-		if errors.Is(err, ErrChanged) && conflicts < maxConflicts && ctx.Err() == nil {
+		if (errors.Is(err, ErrChanged) || errors.Is(err, errNotApplied)) && conflicts < maxConflicts && ctx.Err() == nil {
 			conflicts++ // a request or a lost answer: the next write has the etag that was read
 			continue
 		}
@@ -91,12 +91,22 @@ func (w *leaseWriter) writeOnce(ctx context.Context, change func(*Lease)) error 
 	case !o.Unsure():
 		return fmt.Errorf("write lease %q: %w", w.lease.token, err)
 	}
+	former := w.lease.etag
 	readErr := w.afterConflict(ctx)
-	if _, refused := refusal(err); refused && errors.Is(readErr, ErrChanged) {
+	if !errors.Is(readErr, ErrChanged) {
+		return readErr
+	}
+	if _, refused := refusal(err); refused {
 		return err // the lease is held: the refusal is the news
+	}
+	if w.lease.etag == former {
+		return fmt.Errorf("write lease %q: %w: %w", w.lease.token, errNotApplied, err)
 	}
 	return readErr
 }
+
+// errNotApplied is in the error of a write without an answer that did not change the lease.
+var errNotApplied = errors.New("not applied")
 
 // answerRequest says in the next version of the lease how long handler calls run
 // at most, if another host has requested it or an operator has paused it. After that time the owner stops
