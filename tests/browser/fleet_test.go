@@ -30,8 +30,14 @@ type fleet struct {
 // newFleet serves an account with a monitored container of two ranges.
 func newFleet(t *testing.T, more map[string]string) *fleet {
 	t.Helper()
+	return newFleetOf(t, 2, more)
+}
+
+// newFleetOf does the same with another number of ranges, and with more arguments of the account.
+func newFleetOf(t *testing.T, ranges int, more map[string]string, arguments ...string) *fleet {
+	t.Helper()
 	f := &fleet{t: t, repaired: filepath.Join(t.TempDir(), "repaired")}
-	f.account = startProgram(t, nil, built.halley, "emulator", "--addr", "127.0.0.1:0", "--container", "shop/orders:/id:ranges=2", "--container", "shop/leases:/id")
+	f.account = startProgram(t, nil, built.halley, append([]string{"emulator", "--addr", "127.0.0.1:0", "--container", fmt.Sprintf("shop/orders:/id:ranges=%d", ranges), "--container", "shop/leases:/id"}, arguments...)...)
 	connection := ""
 	eventually(t, "the account answers", func() bool {
 		connection = accountLine.FindString(f.account.output.String())

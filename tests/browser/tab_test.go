@@ -61,7 +61,7 @@ func newTab(t *testing.T) *tab {
 	if path == "" {
 		t.Skip("needs a browser: apt-get install chromium")
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.WindowSize(1400, 900))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.WindowSize(1400, 900), chromedp.Flag("enable-precise-memory-info", true))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // which root cannot have
 	}

@@ -19,7 +19,7 @@ var bounds = []mutant{
 		{"trigger/internal/feed/pace.go", "{ return p.pause > 0 }", "{ return false }"},
 	}},
 	{"failed-lease-write-told-as-change", "a lease write that fails is a problem of its range", []edit{
-		{"trigger/internal/lease/write.go", "if w.lease.etag == former {", "if false {"},
+		{"trigger/internal/lease/write.go", "if w.lease.etag == former {", "if w.lease.etag == former && false {"},
 	}},
 	{"throttle-counts-as-failure", "a throttled range is kept, also if its next read fails otherwise", []edit{
 		{"trigger/internal/feed/reader.go", "f.sinceThrottle = 0", "_ = 0"},
