@@ -217,3 +217,16 @@ func (p *tab) tidy() {
 	p.t.Helper()
 	p.run(script(`document.activeElement.blur(); scrollTo({ top: 0, behavior: 'instant' }); document.querySelector('#notice').hidden = true`))
 }
+
+// A host that waits for its leases has run, and the page says so; its times have a date and a zone.
+func TestHostWithoutRangesHasRun(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, nil)
+	fault := f.manage(http.MethodPost, "faults", `{"method":"POST","resource":"docs","path":"colls/leases","status":403}`)
+	_, address := f.host("waiting")
+	p := f.open(address)
+	p.sees("the page says that the host has no range yet", `document.querySelector('#ranges-empty').textContent === 'No host has a range yet.' && !document.querySelector('#ranges-empty').hidden`)
+	f.manage(http.MethodDelete, "faults/"+fault.ID, "")
+	p.sees("the host has its ranges", `document.querySelectorAll('#range-rows tr').length === 2 && document.querySelector('#ranges-empty').hidden`)
+	p.sees("times have a date and a zone", `/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d.*Z$/.test(document.querySelector('#moments time').dateTime) && /\d{4}/.test(document.querySelector('#moments time').title)`)
+}

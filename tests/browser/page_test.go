@@ -99,8 +99,8 @@ func TestPageShowsAndChangesTheLifeOfChanges(t *testing.T) {
 		p.sees("the error is shown", `document.querySelector('#dialog-error').innerText.includes('not JSON')`)
 		p.run(script(`document.querySelector('#editor-text').value = '{"id": "order-2", "customer": "eve", "total": 21}'`))
 		p.press(`document.querySelector('#dialog-do')`)
-		p.sees("the difference is shown", `document.querySelector('#effects').innerText.includes('"total": 21')`)
-		p.press(`document.querySelector('#dialog-do')`)
+		p.sees("the difference is shown, and the focus is at its button", `document.querySelector('#effects').innerText.includes('"total": 21') && document.activeElement.id === 'dialog-do'`)
+		p.run(chromedp.KeyEvent("\r"))
 		p.sees("the dead letter has left", `document.querySelectorAll('#letter-rows tr').length === 0`)
 		p.run(chromedp.KeyEvent("\x1b"))
 		p.showsChange("order-2", "handled")
@@ -114,10 +114,12 @@ func TestPageShowsAndChangesTheLifeOfChanges(t *testing.T) {
 	p.step("split and merge", func(t *testing.T) {
 		ranges := `[...document.querySelectorAll('#range-rows tr')].map(r => r.cells[1].textContent).join()`
 		p.press(button("#range-rows", "Split"))
+		p.keepsFocus("Split")
 		p.sees("the children are owned by both hosts", `(() => {
 			const rows = [...document.querySelectorAll('#range-rows tr')]
 			return rows.length === 2 && new Set(rows.map(r => r.cells[2].textContent)).size === 2 && rows.every(r => r.cells[2].textContent.startsWith('dev-'))
 		})()`)
+		p.keepsFocus("Split, when its range is gone")
 		if got := evaluate[string](p, ranges); got != "1,2" {
 			t.Errorf("ranges %s", got)
 		}
@@ -130,7 +132,9 @@ func TestPageShowsAndChangesTheLifeOfChanges(t *testing.T) {
 	p.step("kill and start a host", func(t *testing.T) {
 		p.press(`[...document.querySelectorAll('#hosts button')].find(b => b.getAttribute('aria-label') === 'Kill dev-1')`)
 		p.sees("the host is killed", `[...document.querySelectorAll('#hosts li')].some(h => h.innerText.includes('killed') && h.innerText.includes('dev-1'))`)
+		p.keepsFocus("Kill")
 		p.press(button("#host-actions", "Start a host"))
+		p.keepsFocus("Start a host")
 		p.sees("a third host runs", `[...document.querySelectorAll('#hosts li')].some(h => h.innerText.includes('running') && h.innerText.includes('dev-3'))`)
 		p.sees("the others own all leases", `(() => {
 			const rows = [...document.querySelectorAll('#range-rows tr')]

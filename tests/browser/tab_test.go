@@ -255,6 +255,14 @@ func (p *tab) press(expression string) {
 	p.run(script(fmt.Sprintf(`(%s).focus()`, expression)), chromedp.KeyEvent("\r"))
 }
 
+// keepsFocus checks that an action has left the focus in the section of its button.
+func (p *tab) keepsFocus(action string) {
+	p.t.Helper()
+	if at := evaluate[string](p, `document.activeElement.outerHTML.slice(0, 200)`); !evaluate[bool](p, `!!document.activeElement.closest('section')`) {
+		p.t.Errorf("after %s the focus is at %s", action, at)
+	}
+}
+
 // button is an expression for the button with a label inside of an element.
 func button(inside, label string) string {
 	return fmt.Sprintf(`[...document.querySelectorAll('%s button')].find(b => b.textContent === %q)`, inside, label)

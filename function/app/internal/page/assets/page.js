@@ -118,14 +118,21 @@ async function finish({ operation }) {
 
 // act does an action that needs no confirmation.
 async function act(action, select, button) {
-  if (button) button.disabled = true
-  try {
-    await finish(await begin(await api('plans', { action, select })))
-  } catch (e) {
-    tell(`${action}: ${e.message}`, true)
-  } finally {
-    if (button) button.disabled = false
-  }
+  await whileBusy(button, async () => {
+    try {
+      await finish(await begin(await api('plans', { action, select })))
+    } catch (e) {
+      tell(`${action}: ${e.message}`, true)
+    }
+  })
+}
+
+// whileBusy has a button do something once at a time. It keeps the focus, which a disabled one loses.
+async function whileBusy(button, work) {
+  if (button?.getAttribute('aria-disabled')) return
+  button?.setAttribute('aria-disabled', 'true')
+  await work()
+  button?.removeAttribute('aria-disabled')
 }
 
 const can = action => status.canAct && status.actions.includes(action)
@@ -157,13 +164,13 @@ function openDialog(title, label, next) {
 }
 dialog.querySelector('form').addEventListener('submit', async e => {
   e.preventDefault()
-  $('dialog-do').disabled = true
-  try {
-    await proceed()
-  } catch (error) {
-    $('dialog-error').textContent = visible(error.message)
-  }
-  $('dialog-do').disabled = false
+  await whileBusy($('dialog-do'), async () => {
+    try {
+      await proceed()
+    } catch (error) {
+      $('dialog-error').textContent = visible(error.message)
+    }
+  })
 })
 $('dialog-cancel').addEventListener('click', () => dialog.close())
 
@@ -261,16 +268,32 @@ function reconcile(parent, items, keyOf, render) {
       }
       node.mark = mark
     }
-    if (node === at) at = at.nextElementSibling
-    else parent.insertBefore(node, at)
+    if (node === at) {
+      at = at.nextElementSibling
+      continue
+    }
+    const focused = node.contains(document.activeElement) && document.activeElement
+    parent.insertBefore(node, at)
+    if (focused) focused.focus()
   }
-  for (const node of old.values()) node.remove()
+  for (const node of old.values()) drop(node)
+}
+
+// drop takes a node away, or puts another one in its place. If it has the focus, the heading of its
+// section gets it.
+function drop(node, fresh) {
+  const heading = node.contains(document.activeElement) && node.closest?.('section')?.querySelector('h2')
+  if (fresh) node.replaceWith(fresh)
+  else node.remove()
+  if (!heading) return
+  heading.tabIndex = -1
+  heading.focus()
 }
 
 // keep makes node equal to fresh, and replaces only the parts that differ.
 function keep(node, fresh) {
   if (node.nodeType !== fresh.nodeType || node.nodeName !== fresh.nodeName || node.childNodes.length !== fresh.childNodes.length && node.nodeName === 'BUTTON') {
-    node.replaceWith(fresh)
+    drop(node, fresh)
     return
   }
   if (node.nodeType === Node.TEXT_NODE) {
@@ -278,10 +301,10 @@ function keep(node, fresh) {
     return
   }
   for (const a of fresh.attributes) if (node.getAttribute(a.name) !== a.value) node.setAttribute(a.name, a.value)
-  for (const a of [...node.attributes]) if (!fresh.hasAttribute(a.name) && !(a.name === 'open' || a.name === 'disabled')) node.removeAttribute(a.name)
+  for (const a of [...node.attributes]) if (!fresh.hasAttribute(a.name) && !/^(open|disabled|aria-disabled)$/.test(a.name)) node.removeAttribute(a.name)
   const before = [...node.childNodes], after = [...fresh.childNodes]
   after.forEach((child, i) => before[i] ? keep(before[i], child) : node.append(child))
-  before.slice(after.length).forEach(child => child.remove())
+  before.slice(after.length).forEach(child => drop(child))
 }
 
 // ---- state of the page ----
