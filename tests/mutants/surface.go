@@ -179,7 +179,7 @@ var surfaceCalls = []mutant{
 		{"trigger/verdict.go", "return &skipError{err}", "return err"},
 	}},
 	{"silent-owner-without-advice", "each stall has advice of its own", []edit{
-		{"trigger/stall/stall.go", "\tcase OwnerSilent:\n\t\treturn \"check", "\tcase \"\":\n\t\treturn \"check"},
+		{"trigger/stall/stall.go", "cmp.Or(advice[s.Kind],", "cmp.Or(advice[HandlerFails],"},
 	}},
 	{"expiration-not-told", "the description of a silent owner tells when its lease expires", []edit{
 		{"trigger/stall/stall.go", "\t\tif wait > 0 {", "\t\tif wait > time.Hour {"},

@@ -99,42 +99,32 @@ func (s Stall) Describe(now time.Time) string {
 	return b.String()
 }
 
+// advice says what an operator can do about a kind of stall.
+var advice = map[Kind]string{
+	HandlerFails:  "repair the handler or what it calls; without a limit of attempts and a dead letter store the range waits until it succeeds",
+	CallRuns:      "look at what the handler calls; at HANDLER_TIMEOUT the call's context ends",
+	Opening:       "look at what Opened of the function waits for; nothing is delivered until it returns",
+	Flushing:      "look at what Flush of the function waits for, or why its sink refuses; what it does not flush is delivered again",
+	StorePending:  "make the dead letter store and the handler's sink reachable; nothing is lost meanwhile",
+	Breaker:       "make the dead letter store and the handler's sink reachable; nothing is lost meanwhile",
+	FeedThrottled: "raise the throughput of the monitored container, or wait: the range continues by itself",
+	FeedFails:     "check the network, the account and the identity's permissions",
+	LeaseFails:    "check the lease container and its throughput",
+	Unreadable:    "repair the document or restore its lease from an export; if it is deleted, hosts create the lease again within two audits, and changes are delivered again",
+	NewerForm:     "run the version that has written it; docs/upgrading.md tells how to go back to this one",
+	OwnerSilent:   "check that the owner's process runs and can write its lease, of which its log and its page tell; another host takes the range when the lease has expired",
+	Paused:        "resume the range when the reason is gone",
+	RateLimited:   "nothing is lost; raise the limit if there is room for more",
+	ReadsLimited:  "nothing is lost; raise the limit if there is room for more",
+	NoOwner:       "start a host, or check why the running ones do not take the range",
+}
+
 // Advice says what an operator can do about the stall.
 func (s Stall) Advice() string {
-	switch s.Kind {
-	case HandlerFails:
-		if s.Attempts > 0 {
-			return "repair the handler or what it calls; the changes are dead-lettered after their attempts, and a replay delivers them again"
-		}
-		return "repair the handler or what it calls; without a limit of attempts and a dead letter store the range waits until it succeeds"
-	case CallRuns:
-		return "look at what the handler calls; at HANDLER_TIMEOUT the call's context ends"
-	case Opening:
-		return "look at what Opened of the function waits for; nothing is delivered until it returns"
-	case Flushing:
-		return "look at what Flush of the function waits for, or why its sink refuses; what it does not flush is delivered again"
-	case StorePending, Breaker:
-		return "make the dead letter store and the handler's sink reachable; nothing is lost meanwhile"
-	case FeedThrottled:
-		return "raise the throughput of the monitored container, or wait: the range continues by itself"
-	case FeedFails:
-		return "check the network, the account and the identity's permissions"
-	case LeaseFails:
-		return "check the lease container and its throughput"
-	case Unreadable:
-		return "repair the document or restore its lease from an export; if it is deleted, hosts create the lease again within two audits, and changes are delivered again"
-	case NewerForm:
-		return "run the version that has written it; docs/upgrading.md tells how to go back to this one"
-	case OwnerSilent:
-		return "check that the owner's process runs and can write its lease, of which its log and its page tell; another host takes the range when the lease has expired"
-	case Paused:
-		return "resume the range when the reason is gone"
-	case RateLimited, ReadsLimited:
-		return "nothing is lost; raise the limit if there is room for more"
-	case NoOwner:
-		return "start a host, or check why the running ones do not take the range"
+	if s.Kind == HandlerFails && s.Attempts > 0 {
+		return "repair the handler or what it calls; the changes are dead-lettered after their attempts, and a replay delivers them again"
 	}
-	return "see the text"
+	return cmp.Or(advice[s.Kind], "see the text")
 }
 
 func roundAge(d time.Duration) time.Duration { return max(d, 0).Round(time.Second) }
