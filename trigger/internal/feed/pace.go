@@ -13,7 +13,8 @@ const (
 // two reads doubles; each read that it answers at once makes the pause 1/32 shorter. All pauses
 // after the last refusal together take half a minute at most.
 //
-// A range that polls waits longer anyway, so that only a backlog is slowed down.
+// A range that polls every second or less often waits longer anyway, so that only a backlog is slowed
+// down.
 type pace struct {
 	pause  time.Duration
 	readAt time.Time // end of the last read
