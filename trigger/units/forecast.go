@@ -42,7 +42,11 @@ const monthHours = 730
 // Prices are what an account pays, in any currency: for 100 request units a second during an
 // hour, provisioned or with autoscale, and for a million request units of a serverless account. 0
 // is not known. https://azure.microsoft.com/pricing/details/cosmos-db/autoscale-provisioned/
-type Prices struct{ Provisioned, Autoscale, Serverless float64 }
+type Prices struct {
+	Provisioned float64 `json:"provisioned,omitempty"`
+	Autoscale   float64 `json:"autoscale,omitempty"`
+	Serverless  float64 `json:"serverless,omitempty"`
+}
 
 // ParsePrices reads prices such as "provisioned=0.008,autoscale=0.012,serverless=0.25".
 func ParsePrices(text string) (p Prices, err error) {
@@ -62,16 +66,21 @@ func ParsePrices(text string) (p Prices, err error) {
 
 // String returns the text that ParsePrices reads, "" if no price is known.
 func (p Prices) String() string {
+	return p.list(",", func(name string, price float64) string { return name + "=" + strconv.FormatFloat(price, 'f', -1, 64) })
+}
+
+// list returns the texts of those that are known.
+func (p Prices) list(separator string, text func(name string, value float64) string) string {
 	var known []string
 	for _, c := range []struct {
 		name  string
-		price float64
+		value float64
 	}{{"provisioned", p.Provisioned}, {"autoscale", p.Autoscale}, {"serverless", p.Serverless}} {
-		if c.price > 0 {
-			known = append(known, c.name+"="+strconv.FormatFloat(c.price, 'f', -1, 64))
+		if c.value > 0 {
+			known = append(known, text(c.name, c.value))
 		}
 	}
-	return strings.Join(known, ",")
+	return strings.Join(known, separator)
 }
 
 // Month is what a function costs in a month: request units, and money by each known price.
@@ -79,33 +88,21 @@ func (p Prices) String() string {
 // average: throughput that nobody uses is paid for, too.
 type Month struct {
 	RequestUnits float64 `json:"requestUnits"`
-	Provisioned  float64 `json:"provisioned,omitempty"`
-	Autoscale    float64 `json:"autoscale,omitempty"`
-	Serverless   float64 `json:"serverless,omitempty"`
+	Prices
 }
 
 // Month returns what so many request units an hour cost.
 func (p Prices) Month(h Hourly) Month {
-	m := Month{RequestUnits: h.Total() * monthHours}
+	millions := h.Total() * monthHours / 1e6
 	throughput := h.Total() / time.Hour.Seconds() / 100 * monthHours // in hours of 100 units a second
-	m.Provisioned, m.Autoscale, m.Serverless = p.Provisioned*throughput, p.Autoscale*throughput, p.Serverless*m.RequestUnits/1e6
-	return m
+	return Month{millions * 1e6, Prices{p.Provisioned * throughput, p.Autoscale * throughput, p.Serverless * millions}}
 }
 
 // String returns the month in words, such as "19.9 million request units (serverless 4.97)".
 func (m Month) String() string {
-	var money []string
-	for _, c := range []struct {
-		name string
-		cost float64
-	}{{"provisioned", m.Provisioned}, {"autoscale", m.Autoscale}, {"serverless", m.Serverless}} {
-		if c.cost > 0 {
-			money = append(money, fmt.Sprintf("%s %.2f", c.name, c.cost))
-		}
-	}
 	text := fmt.Sprintf("%.1f million request units", m.RequestUnits/1e6)
-	if len(money) > 0 {
-		text += " (" + strings.Join(money, ", ") + ")"
+	if money := m.list(", ", func(name string, cost float64) string { return fmt.Sprintf("%s %.2f", name, cost) }); money != "" {
+		text += " (" + money + ")"
 	}
 	return text
 }
