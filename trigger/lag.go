@@ -57,25 +57,17 @@ type Lag struct {
 	Problem      string        `json:"problem,omitempty"`     // the same in words, and why the lag is unknown
 }
 
-// LagKind says how [Lag].Changes is to be read.
-type LagKind string
-
-// The kinds of lag.
-const (
-	LagExact   LagKind = "exact"   // the number of changes
-	LagAtMost  LagKind = "at most" // transactions, among them those of the changes; several changes may be one transaction
-	LagUnknown LagKind = "unknown" // a lower bound
-)
-
-// Kind returns how Changes is to be read.
-func (g Lag) Kind() LagKind {
+// Kind says how Changes is to be read: "exact" is the number of changes; "at most" counts
+// transactions, among them those of the changes, of which several may be one transaction; and
+// "unknown" is a lower bound.
+func (g Lag) Kind() string {
 	switch {
 	case !g.Known:
-		return LagUnknown
+		return "unknown"
 	case g.Exact:
-		return LagExact
+		return "exact"
 	}
-	return LagAtMost
+	return "at most"
 }
 
 // MarshalJSON implements [json.Marshaler].
@@ -84,15 +76,15 @@ func (g Lag) MarshalJSON() ([]byte, error) {
 	if g.Known {
 		return json.Marshal(struct {
 			fields
-			Kind LagKind `json:"kind"`
+			Kind string `json:"kind"`
 		}{fields(g), g.Kind()})
 	}
 	return json.Marshal(struct {
 		fields
-		Kind    LagKind  `json:"kind"`
+		Kind    string   `json:"kind"`
 		Changes *int64   `json:"changes"`
 		Seconds *float64 `json:"seconds"`
-	}{fields: fields(g), Kind: LagUnknown})
+	}{fields: fields(g), Kind: g.Kind()})
 }
 
 // estimateParallel is the number of leases whose feed is read at a time. The feed has

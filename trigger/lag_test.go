@@ -173,12 +173,12 @@ func TestLagWithoutSessionTokenIsUnknown(t *testing.T) {
 		source := FeedSource{Name: "test", Container: items, StartFrom: FromBeginning()}
 		lags, err := EstimateLag(t.Context(), w.leases, source)
 		must(t, err)
-		if l := lags[0]; l.Kind() != LagUnknown || l.Changes != 1 || l.Problem == "" {
+		if l := lags[0]; l.Kind() != "unknown" || l.Changes != 1 || l.Problem == "" {
 			t.Errorf("estimate: %+v", l)
 		}
 		lags, err = CountLag(t.Context(), w.leases, source)
 		must(t, err)
-		if l := lags[0]; l.Kind() != LagExact || l.Changes != 3 {
+		if l := lags[0]; l.Kind() != "exact" || l.Changes != 3 {
 			t.Errorf("count: %+v", l)
 		}
 	})
