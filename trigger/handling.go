@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"halley/trigger/cosmos"
 	"halley/trigger/internal/delivery"
 	"halley/trigger/internal/feed"
 	"halley/trigger/stall"
@@ -98,6 +99,9 @@ func (w *rangeWorker) batch(items []*delivery.Item, attempt int) Batch {
 	changes, first := w.newChanges(len(items)), takeCallNumbers(len(items))
 	for i, c := range items {
 		changes[i] = w.function.changeOf(&c.Change, first+int64(i), w.feedOrigin)
+		if changes[i].Operation == cosmos.OperationDelete && w.function.SoftDeleteProperty != "" {
+			w.softDeletes.observe(changes[i].Document)
+		}
 	}
 	return Batch{
 		Function: w.function.Name, Range: w.rangeOf(), Changes: changes, Attempt: attempt, Epoch: w.held.Epoch(),

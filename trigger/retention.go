@@ -1,11 +1,14 @@
 package trigger
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"halley/trigger/cosmos"
+	"halley/trigger/internal/feed"
 )
 
 const (
@@ -31,6 +34,9 @@ func (w *rangeWorker) watchRetention(timestamp int64) {
 	if err := w.retentionError(timestamp); err != nil {
 		w.log.Error("range falls behind its retention", slog.Any("error", err))
 	}
+	if err := w.softDeleteError(timestamp); err != nil && w.softDeletes.isNews() {
+		w.log.Error("range falls behind the deletes", slog.Any("error", err))
+	}
 }
 
 // oldestUnfinished is the retention error of the oldest change that is read and not
@@ -40,7 +46,7 @@ func (w *rangeWorker) oldestUnfinished() error {
 	if !ok {
 		return nil
 	}
-	return w.retentionError(timestamp)
+	return errors.Join(w.retentionError(timestamp), w.softDeleteError(timestamp))
 }
 
 // pastRetention returns the age of a change that was written at timestamp, and whether it
@@ -71,4 +77,53 @@ func (w *rangeWorker) retentionError(timestamp int64) error {
 		return fmt.Errorf("%s: they are lost unless this host delivers the ones that it has read", text)
 	}
 	return fmt.Errorf("%s: in %s the first will be lost", text, (retention - age).Round(time.Second))
+}
+
+// softDeletes knows how long documents live that are marked as deleted, for all ranges of a
+// function. They leave latest-version feeds when they expire.
+type softDeletes struct {
+	shortest atomic.Int64 // time to live of those that were read, a Duration; 0 if there was none
+	told     atomic.Int64 // when the log last told of a range that is too late, Unix seconds
+}
+
+// observe is told each soft-deleted document.
+func (d *softDeletes) observe(document []byte) {
+	ttl, ok := feed.TTL(document)
+	if !ok {
+		return
+	}
+	for {
+		shortest := d.shortest.Load()
+		if shortest > 0 && int64(ttl) >= shortest || d.shortest.CompareAndSwap(shortest, int64(ttl)) {
+			return
+		}
+	}
+}
+
+// isNews reports whether the log is to tell again: once a minute for the function.
+func (d *softDeletes) isNews() bool {
+	now, told := time.Now().Unix(), d.told.Load()
+	return now-told >= 60 && d.told.CompareAndSwap(told, now)
+}
+
+// softDeleteError is an error if the range is so late that soft-deleted documents may expire before
+// they are read. Changes from before the leases were created were never awaited.
+func (w *rangeWorker) softDeleteError(timestamp int64) error {
+	if w.function.SoftDeleteProperty == "" || timestamp == 0 {
+		return nil
+	}
+	lives := time.Duration(w.softDeletes.shortest.Load())
+	if ttl := w.leases.Monitored().DefaultTTL; lives == 0 && ttl != nil && *ttl > 0 {
+		lives = time.Duration(*ttl) * time.Second
+	}
+	now := w.leases.Now()
+	late := min(now.Sub(time.Unix(timestamp, 0)), now.Sub(w.leases.Since()))
+	if lives == 0 || late < time.Duration(retentionAlert*float64(lives)) {
+		return nil
+	}
+	text := fmt.Sprintf("the range is %s behind, and documents that are marked by %s live for %s only", late.Round(time.Second), w.function.SoftDeleteProperty, lives)
+	if late >= lives {
+		return fmt.Errorf("%s: deletes that have expired are lost", text)
+	}
+	return fmt.Errorf("%s: in %s the first deletes will be lost", text, (lives - late).Round(time.Second))
 }

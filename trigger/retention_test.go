@@ -3,8 +3,10 @@ package trigger
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -100,6 +102,62 @@ func TestWaitingKeyLeavesTheRetentionByTheStore(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		if letters := store.all(); len(letters) != 1 || letters[0].Kind != RecordPostponed || letters[0].Attempts < 10 {
 			t.Errorf("after 50 of 60 minutes the store has %+v", letters)
+		}
+	})
+}
+
+// A range that is late tells that soft-deleted documents will expire before it reads them: by the
+// shortest time to live that it has read. A function that begins with old documents is not late.
+func TestSoftDeletesThatExpireAreTold(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		logger, log := recordLog(slog.LevelError)
+		var isBroken atomic.Bool
+		softDelete := func(id string, ttl int) {
+			_, err := w.items.Upsert(t.Context(), cosmos.NewPartitionKey(id), map[string]any{"id": id, "player": id, "isDeleted": true, "ttl": ttl})
+			must(t, err)
+		}
+		w.writeMany("old", 3)
+		time.Sleep(100 * time.Hour)
+		host := w.host("a", func(context.Context, Batch) error {
+			if isBroken.Load() {
+				return errors.New("the sink is down")
+			}
+			return nil
+		}, func(f *Function, o *Options) {
+			f.SoftDeleteProperty, o.Logger, f.RetryMax = "isDeleted", logger, time.Minute
+		})
+		stop := w.startHost(host)
+		defer stop()
+		problem := func() string { return host.Status().Functions[0].Ranges[0].Problem }
+		time.Sleep(time.Minute)
+		softDelete("forever", -1)
+		softDelete("a", 7200)
+		softDelete("b", 3600)
+		time.Sleep(time.Minute)
+		if got := problem(); got != "" {
+			t.Errorf("the range has handled everything: %q", got)
+		}
+		isBroken.Store(true)
+		w.write("late", "late")
+		time.Sleep(20 * time.Minute)
+		if got := problem(); strings.Contains(got, "behind") {
+			t.Errorf("after 20 of 60 minutes: %q", got)
+		}
+		time.Sleep(20 * time.Minute)
+		if got := problem(); !strings.Contains(got, "40m0s behind, and documents that are marked by isDeleted live for 1h0m0s only: in 20m0s the first deletes will be lost") {
+			t.Errorf("after 40 of 60 minutes: %q", got)
+		}
+		time.Sleep(30 * time.Minute)
+		if got := problem(); !strings.Contains(got, "deletes that have expired are lost") {
+			t.Errorf("after 70 minutes: %q", got)
+		}
+		if lines := log.FilterMessage("range falls behind the deletes").Len(); lines < 10 || lines > 45 {
+			t.Errorf("%d log lines in 40 minutes", lines)
+		}
+		isBroken.Store(false)
+		time.Sleep(2 * time.Minute)
+		if got := problem(); got != "" {
+			t.Errorf("after the change was handled: %q", got)
 		}
 	})
 }

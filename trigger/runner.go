@@ -36,6 +36,7 @@ type functionRunner struct {
 
 	rateLimit, readLimit *limiter // of Function.Rate and Function.ReadRequestUnits
 	meter                *units.Meter
+	softDeletes          *softDeletes
 
 	deadLetterLists  *deadLetterLists
 	leaseLists       *sharedLists[listedLeases] // of Dispatch and DrainRange
@@ -72,7 +73,7 @@ func newRunner(p *hostState, f Function, leases *cosmos.Container) *functionRunn
 		host: p, function: f, passes: passes, log: log, stop: &stopBudget{context.Background(), context.Background(), context.Background(), context.Background()},
 		watchSlots: make(chan struct{}, maxWatched), deadLetterLists: newDeadLetterLists(), leaseLists: newSharedLists[listedLeases](),
 		rangeStats: map[string]*rangeStats{}, heldLeases: map[string]*lease.Held{}, acquiring: map[string]bool{},
-		coolingRanges: map[string]rangeCooldown{}, meter: &units.Meter{},
+		coolingRanges: map[string]rangeCooldown{}, meter: &units.Meter{}, softDeletes: &softDeletes{},
 		rateLimit: newLimiter(stall.RateLimited, f.Rate, "changes"), readLimit: newLimiter(stall.ReadsLimited, f.ReadRequestUnits, "request units of feed reads"),
 	}
 	r.leases = lease.NewSet(lease.Config{

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,9 +26,9 @@ func TestFailedLeaseWriteIsNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, 1, func(t *testing.T, w *world) {
-				fails := false
+				var fails atomic.Bool
 				h := w.hostOn(hostNetwork{w, func(r *http.Request) (*http.Response, error, bool) {
-					if fails && isLeaseReplace(r) {
+					if fails.Load() && isLeaseReplace(r) {
 						resp, err := test.answer(r)
 						return resp, err, true
 					}
@@ -35,13 +36,13 @@ func TestFailedLeaseWriteIsNamed(t *testing.T) {
 				}}, "a", w.recorder("a"), withoutLogger)
 				stop := w.startHost(h)
 				time.Sleep(time.Minute)
-				fails = true
+				fails.Store(true)
 				time.Sleep(45 * time.Second) // a renewal and its retries
 				stalls := h.Status().Functions[0].Ranges[0].Stalls
 				if len(stalls) != 1 || stalls[0].Kind != stall.LeaseFails || !strings.Contains(stalls[0].Text, test.says) {
 					t.Errorf("the status says %+v", stalls)
 				}
-				fails = false
+				fails.Store(false)
 				time.Sleep(30 * time.Second)
 				if stalls := h.Status().Functions[0].Ranges[0].Stalls; len(stalls) > 0 {
 					t.Errorf("the status still says %+v", stalls)

@@ -44,6 +44,7 @@ type rangeWorker struct {
 
 	toldNoPostponing *atomic.Bool // of the function: the log has told that it has no store
 	toldUnknownForm  *atomic.Bool // of the function: the log has told of changes whose form is not known
+	softDeletes      *softDeletes // of the function
 
 	seenPause     *lease.Pause           // why an operator ended the work; valid once held.Run has returned
 	readsSnapshot bool                   // see snapshot.go
@@ -74,7 +75,7 @@ func (r *functionRunner) newWorker(held *lease.Held, stop *stopBudget) *rangeWor
 		feedOrigin:  &changeOrigin{keyPaths: r.leases.Monitored().PartitionKey.Paths},
 		callTimeout: r.function.HandlerTimeout, stop: stop, rateLimit: r.rateLimit, readLimit: r.readLimit,
 		log: r.log.With(slog.String("range", l.Token()), slog.Int64("epoch", held.Epoch())), emitEvent: r.emitEvent,
-		toldNoPostponing: &r.toldNoPostponing, toldUnknownForm: &r.toldUnknownForm,
+		toldNoPostponing: &r.toldNoPostponing, toldUnknownForm: &r.toldUnknownForm, softDeletes: r.softDeletes,
 	}
 	if w.readsSnapshot = readsSnapshot(l, r.feedSource.Start); w.readsSnapshot {
 		w.feedSource, w.feedOrigin.isSnapshot = r.feedSource.ForSnapshot(), true

@@ -2,7 +2,9 @@ package feed
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
+	"time"
 
 	"halley/trigger/cosmos"
 )
@@ -111,6 +113,15 @@ func isAllDigits(text []byte) bool {
 // IsTrue reports whether a document has a property, at its first level, that is true.
 func IsTrue(document []byte, property string) bool {
 	return valueAt(document, []string{property}) == true
+}
+
+// TTL returns the time to live that a document sets for itself, false if it sets none.
+func TTL(document []byte) (time.Duration, bool) {
+	seconds, ok := valueAt(document, []string{"ttl"}).(float64)
+	if !ok || seconds < 1 || seconds > math.MaxInt32 { // -1 is forever; the service takes no more
+		return 0, false
+	}
+	return time.Duration(seconds) * time.Second, true
 }
 
 // valueAt decodes the value at a path of property names. A missing value is

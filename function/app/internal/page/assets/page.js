@@ -385,7 +385,7 @@ function spark(numbers, label) {
 
 // loadGraphs shows the last hour of each function on this host.
 async function loadGraphs() {
-  const last = numbers => numbers.at(-1) < 0 ? '?' : numbers.at(-1)
+  const last = numbers => numbers.slice(-2).findLast(n => n >= 0) ?? '?' // the newest minute may have no sample yet
   const draw = (name, numbers, text) => el('span', { class: 'graph' }, el('small', {}, name), spark(numbers, text))
   reconcile($('graphs'), (await api('graphs')).items, g => g.function, g => el('li', {}, el('strong', {}, g.function),
     draw('behind', g.behind, `${last(g.behind)} behind, at most ${Math.max(...g.behind, 0)} in the last hour`),
