@@ -117,7 +117,9 @@ func TestSoftDeletesThatExpireAreTold(t *testing.T) {
 			must(t, err)
 		}
 		w.writeMany("old", 3)
-		time.Sleep(100 * time.Hour)
+		softDelete("gone", 200*3600)
+		time.Sleep(101 * time.Hour)
+		isBroken.Store(true)
 		host := w.host("a", func(context.Context, Batch) error {
 			if isBroken.Load() {
 				return errors.New("the sink is down")
@@ -130,6 +132,11 @@ func TestSoftDeletesThatExpireAreTold(t *testing.T) {
 		defer stop()
 		problem := func() string { return host.Status().Functions[0].Ranges[0].Problem }
 		time.Sleep(time.Minute)
+		if got := problem(); !strings.Contains(got, "the sink is down") || strings.Contains(got, "behind") {
+			t.Errorf("a function that begins with old documents: %q", got)
+		}
+		isBroken.Store(false)
+		time.Sleep(2 * time.Minute)
 		softDelete("forever", -1)
 		softDelete("a", 7200)
 		softDelete("b", 3600)
