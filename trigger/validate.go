@@ -97,7 +97,6 @@ func (f Function) Validate() []Problem {
 
 // validateSource checks the names, the monitored container and the start.
 func (f Function) validateSource(p *problems) {
-	allVersions := f.ChangeFeedMode == cosmos.ModeAllVersions
 	if f.Name == "" {
 		p.add("Name", "", "set it; the prefix of the lease ids is LeasePrefix")
 	}
@@ -115,6 +114,18 @@ func (f Function) validateSource(p *problems) {
 		p.add("FeedPollMin", f.FeedPollMin, "must not be more than FeedPollDelay=%v", f.FeedPollDelay)
 	}
 	f.validateLimits(p)
+	f.validateStart(p)
+	if _, err := f.Filter.compile(); err != nil {
+		p.add("Filter", f.Filter, "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	if f.ChangeFeedMode == cosmos.ModeAllVersions && f.SoftDeleteProperty != "" {
+		p.add("SoftDeleteProperty", f.SoftDeleteProperty, "all versions show deletes as they are: remove it, or read latest versions (ChangeFeedMode)")
+	}
+}
+
+// validateStart checks that the feed can begin where the function wants it.
+func (f Function) validateStart(p *problems) {
+	allVersions := f.ChangeFeedMode == cosmos.ModeAllVersions
 	isSnapshot := f.StartFrom.Kind == feed.StartSnapshot
 	if allVersions && !isSnapshot && f.StartFrom.Kind != feed.StartNow && f.StartFrom.Kind != feed.StartContinuation {
 		p.add("StartFrom", f.StartFrom, "all versions begin now, with a snapshot or at a continuation: choose one of them, or read latest versions (ChangeFeedMode)")
@@ -127,12 +138,6 @@ func (f Function) validateSource(p *problems) {
 	}
 	if f.StartFrom == FromContinuation("") {
 		p.add("StartFrom", "", "FromContinuation needs a continuation: choose FromNow or FromBeginning")
-	}
-	if _, err := f.Filter.compile(); err != nil {
-		p.add("Filter", f.Filter, "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
-	}
-	if allVersions && f.SoftDeleteProperty != "" {
-		p.add("SoftDeleteProperty", f.SoftDeleteProperty, "all versions show deletes as they are: remove it, or read latest versions (ChangeFeedMode)")
 	}
 }
 

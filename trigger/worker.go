@@ -171,18 +171,7 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 	readErr := w.rangeDelivery.LoadStored(reading)
 	reader.Go(func() {
 		defer close(pages)
-		feedReader := w.newReader()
-		if readErr == nil {
-			readErr = feedReader.Run(reading, pages)
-		} else {
-			feedReader.Discard()
-		}
-		w.noteAnswer(useFeed, readErr)
-		if isReadToEnd(readErr) {
-			w.rangeDelivery.AllRead()
-		} else { // the next owner reads on: a failing key must not delay the others
-			w.rangeDelivery.LeaveAsideAt(time.Now())
-		}
+		readErr = w.readPages(reading, pages, readErr)
 	})
 
 	w.awaitOpened(reading, opened)
@@ -212,6 +201,23 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 	}
 	end(errStopping)
 	return w.concludeLease(err, children)
+}
+
+// readPages reads the feed, unless earlier work has failed, and returns why it ended.
+func (w *rangeWorker) readPages(reading context.Context, pages chan<- *feed.Page, readErr error) error {
+	feedReader := w.newReader()
+	if readErr == nil {
+		readErr = feedReader.Run(reading, pages)
+	} else {
+		feedReader.Discard()
+	}
+	w.noteAnswer(useFeed, readErr)
+	if isReadToEnd(readErr) {
+		w.rangeDelivery.AllRead()
+	} else { // the next owner reads on: a failing key must not delay the others
+		w.rangeDelivery.LeaveAsideAt(time.Now())
+	}
+	return readErr
 }
 
 // isReadToEnd reports whether a reader ended because nothing followed: then delivery waits for

@@ -129,7 +129,7 @@ var checkpoints = []mutant{
 
 var splits = []mutant{
 	{"children-at-the-read-position", "children begin at the parent's acknowledged position", []edit{
-		{"trigger/worker.go", "readErr = feedReader.Run(reading, pages)", "readErr = feedReader.Run(reading, pages)\n\t\t\tif errors.Is(readErr, lease.ErrSplit) {\n\t\t\t\tstopReading(readErr)\n\t\t\t}"},
+		{"trigger/worker.go", "readErr = w.readPages(reading, pages, readErr)", "readErr = w.readPages(reading, pages, readErr)\n\t\tif errors.Is(readErr, lease.ErrSplit) {\n\t\t\tstopReading(readErr)\n\t\t}"},
 		{"trigger/worker.go", "children, err = w.held.Split(reading, held,", "w.held.Advance(w.rangeStats.currentStatus().Continuation, time.Now())\n\t\tchildren, err = w.held.Split(held, held,"},
 	}},
 	{"split-without-confirmation", "a host that lost the lease creates no children", []edit{

@@ -59,7 +59,7 @@ var stores = []mutant{
 		{"trigger/internal/delivery/postponed.go", "former, isDuplicate := read[version]\n", "former, isDuplicate := read[version]\n\t\tisDuplicate = isDuplicate && former == items[len(items)-1]\n"},
 	}},
 	{"letters-in-order-of-their-owners", "letters of several owners are delivered in the order of the feed", []edit{
-		{"trigger/internal/delivery/postponed.go", "compareStored(&stored, items[place-1].stored) < 0", "false"},
+		{"trigger/internal/delivery/postponed.go", "compareStored(c.stored, items[place-1].stored) < 0", "false"},
 	}},
 	{"late-letter-bounds-its-key", "a change that the feed shows again has its place among letters that stand in another order", []edit{
 		{"trigger/internal/delivery/postponedletters.go", "place, s.isMixed = place-1, true", "s.isMixed = true\n\t\tbreak"},

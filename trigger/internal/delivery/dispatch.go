@@ -84,10 +84,7 @@ func (d *Delivery) dispatchNext(ctx context.Context, pages <-chan *feed.Page, ti
 		allowed, end := pages, timeout
 		room = d.readRoom()
 		mayRead := room > 0
-		if mayRead && d.paused.Load() && len(d.lanes) > 1 {
-			_ = backoff.Sleep(ctx, time.Microsecond) // lanes first use what they have, so that a simulated run repeats
-		}
-		d.paused.Store(!mayRead)
+		d.pauseReading(ctx, !mayRead)
 		if mayRead {
 			d.stalled.Store(false)
 		} else if allowed = nil; len(d.lanes) > 1 && d.allAtRest() {
@@ -106,17 +103,31 @@ func (d *Delivery) dispatchNext(ctx context.Context, pages <-chan *feed.Page, ti
 			return false, err
 		}
 	}
-	if items := d.takePart(room); len(items) > 0 {
-		begin, pointers := 0, items[0].inPage.pointers
-		for lane, end := range d.sortByLane(items, pointers) {
-			if end > begin {
-				d.inboxes[lane].put(pointers[begin:end:end])
-			}
-			begin = end
-		}
-	}
+	d.fillInboxes(d.takePart(room))
 	d.partPassed()
 	return true, nil
+}
+
+// pauseReading notes whether the limits of reading hold.
+func (d *Delivery) pauseReading(ctx context.Context, isPaused bool) {
+	if !isPaused && d.paused.Load() && len(d.lanes) > 1 {
+		_ = backoff.Sleep(ctx, time.Microsecond) // lanes first use what they have, so that a simulated run repeats
+	}
+	d.paused.Store(isPaused)
+}
+
+// fillInboxes passes changes of a page to the inboxes of their lanes.
+func (d *Delivery) fillInboxes(items []Item) {
+	if len(items) == 0 {
+		return
+	}
+	begin, pointers := 0, items[0].inPage.pointers
+	for lane, end := range d.sortByLane(items, pointers) {
+		if end > begin {
+			d.inboxes[lane].put(pointers[begin:end:end])
+		}
+		begin = end
+	}
 }
 
 // sortByLane points at the changes of a page, those of each lane together and in order.

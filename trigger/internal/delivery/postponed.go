@@ -333,38 +333,70 @@ func (k *laneKeys) readKey(ctx context.Context, s *laneKey) (items []*Item, err 
 			late = append(late, stored)
 			return true
 		}
-		place := len(items)
-		for place > 0 && compareStored(&stored, items[place-1].stored) < 0 {
-			place--
+		read[version], items, bytes = c, insertStored(items, c), bytes+c.Size()
+		kept := k.fitting(items, bytes)
+		for _, left := range items[kept:] {
+			bytes, s.letters.hasMore = bytes-left.Size(), true
 		}
-		read[version], items, bytes = c, slices.Insert(items, place, c), bytes+c.Size()
-		for len(items) > 1 && (len(items) > k.config.MaxItemsPerInvocation || bytes > k.config.BatchBytes) {
-			last := len(items) - 1
-			bytes, items, s.letters.hasMore = bytes-items[last].Size(), items[:last], true
-		}
+		items = items[:kept]
 		return s.letters.isMixed || !s.letters.hasMore
 	})
 	if err != nil {
 		return nil, fmt.Errorf("load postponed changes of key %s: %w", s.letters.key, err)
 	}
+	k.inheritLate(s, late)
+	if err := k.deleteOutdated(ctx, s, outdated); err != nil {
+		return nil, err
+	}
+	for _, c := range items {
+		c.resumedRecord = k.retries.keepRecord(k.nameOf(c))
+	}
+	s.letters.hasMore = s.letters.hasMore || s.letters.isHidden(len(items))
+	return items, nil
+}
+
+// isHidden reports whether the store, which shows so many letters, does not show yet what was put a
+// moment ago.
+func (l *letters) isHidden(shown int) bool {
+	return shown < l.count && time.Since(l.lastPut) < storeLag
+}
+
+// insertStored inserts a stored change in the order of the store.
+func insertStored(items []*Item, c *Item) []*Item {
+	place := len(items)
+	for place > 0 && compareStored(c.stored, items[place-1].stored) < 0 {
+		place--
+	}
+	return slices.Insert(items, place, c)
+}
+
+// inheritLate lists letters that were put late.
+func (k *laneKeys) inheritLate(s *laneKey, late []StoredChange) {
 	for _, stored := range late {
 		c := stored.asListed()
 		c.isLate, k.hasListed = !k.config.MergedRange, true
 		s.letters.inherit(c)
 	}
+}
+
+// fitting returns how many of the first changes make a batch, which is one at least.
+func (k *laneKeys) fitting(items []*Item, bytes int) int {
+	n := len(items)
+	for n > 1 && (n > k.config.MaxItemsPerInvocation || bytes > k.config.BatchBytes) {
+		n--
+		bytes -= items[n].Size()
+	}
+	return n
+}
+
+func (k *laneKeys) deleteOutdated(ctx context.Context, s *laneKey, outdated []*Item) error {
 	for _, c := range outdated {
 		if err := k.deadLetters.Delete(ctx, c.stored); err != nil {
-			return nil, err
+			return err
 		}
 		s.letters.removed(c.stored)
 	}
-	for _, c := range items {
-		c.resumedRecord = k.retries.keepRecord(k.nameOf(c))
-	}
-	if len(items) < s.letters.count && time.Since(s.letters.lastPut) < storeLag { // the store does not show yet what was put a moment ago
-		s.letters.hasMore = true
-	}
-	return items, nil
+	return nil
 }
 
 // isLate reports whether an earlier owner, which had lost its lease, put a letter after this one

@@ -145,17 +145,7 @@ func (p *progress) setAside(items []*Item) (kept []*Item, released []*feed.Page,
 // settle moves both positions as far as the finished changes allow. It reports whether a
 // page with changes is finished. The lock is held.
 func (p *progress) settle() (pageFinished bool) {
-	for len(p.openPages) > 0 {
-		o := p.openPages[0]
-		p.passItems(o)
-		if o.unfinished > 0 {
-			break
-		}
-		pageFinished = pageFinished || len(o.items) > 0
-		p.pages.fit = p.pages.fit || o.end.read-o.start.read >= p.pages.full
-		p.openPages = slices.Delete(p.openPages, 0, 1)
-		o.recycle()
-	}
+	pageFinished = p.closePages()
 	oldReached := p.reached.position
 	p.finishCovered()
 	end := p.reached
@@ -171,6 +161,23 @@ func (p *progress) settle() (pageFinished bool) {
 		p.advancePosition(p.acknowledged.position, p.schedule.nextSave(p.reached.seq+p.asideDone, time.Now()))
 	}
 	return pageFinished
+}
+
+// closePages passes what is finished, and closes the first pages as far as they are. It reports
+// whether one of them had changes. The lock is held.
+func (p *progress) closePages() (hadChanges bool) {
+	for len(p.openPages) > 0 {
+		o := p.openPages[0]
+		p.passItems(o)
+		if o.unfinished > 0 {
+			break
+		}
+		hadChanges = hadChanges || len(o.items) > 0
+		p.pages.fit = p.pages.fit || o.end.read-o.start.read >= p.pages.full
+		p.openPages = slices.Delete(p.openPages, 0, 1)
+		o.recycle()
+	}
+	return hadChanges
 }
 
 // isBehind reports whether a position is before an earlier one. An answer of a replica
