@@ -196,7 +196,7 @@ var stagedFaults = []struct {
 	}, "EOF|unexpected end|truncated|read answer", "", `cause="(feed|range)"|^503 `, "check"},
 	{"the monitored container is deleted", nil, func(t *testing.T, s *staged) func() {
 		s.account.dropContainer(t, results)
-		return nil
+		return func() { s.account.create(t, results, "/player", 20_000) }
 	}, "404", "", `^halley_function_problem\{.*\} 1|^503 `, "create|container|check"},
 	{"leases: writes are throttled", nil, onLeases("PUT", 429, 3200, "retryAfter", "100ms"), "429", "", `cause="lease"|^503 `, "throughput"},
 	{"leases: writes are refused", nil, onLeases("PUT", 403, 0), "403", "", `cause="lease"|^503 |function_problem\{.*\} 1`, "check|permission|role"},
@@ -205,7 +205,7 @@ var stagedFaults = []struct {
 	{"leases: lists are refused", nil, onLeases("POST", 403, 0), "403", "", `^halley_function_problem\{.*\} 1|^503 `, "check|permission|role"},
 	{"the lease container is deleted", nil, func(t *testing.T, s *staged) func() {
 		s.account.dropContainer(t, leases)
-		return nil
+		return func() { s.account.create(t, leases, "/id", 400) }
 	}, "404", "", `^halley_function_problem\{.*\} 1|^503 `, "create|container|check"},
 	{"a lease document is damaged", nil, onLease(func(d map[string]any) { d["version"] = "x" }), "version", "", `cause="document"|^503 `, "repair"},
 	{"a lease is of a newer version", nil, onLease(func(d map[string]any) { d["properties"].(map[string]any)["halley.form"] = "9" }), "newer version", "", `cause="version"|^503 `, "upgrading"},

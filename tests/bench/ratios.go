@@ -175,7 +175,8 @@ func (s *suite) leaseCheckpoint() (report.Section, error) {
 // processor's requests, on the same account.
 func (s *suite) requestUnits() (report.Section, error) {
 	section := report.Section{Title: "Request units", Text: "Request units for a million changes of 1 KB on the embedded account, at 100 per page: reads of the feed and all requests for leases. " +
-		"The official pattern checkpoints after each page with three requests: a write that is refused (412), a read, a write. Reads of the feed cost the same in both; the account charges them by the size of each document."}
+		"The official pattern checkpoints after each page with three requests: a write that is refused (412), a read, a write. Reads of the feed cost the same in both; the account charges them by the size of each document. " +
+		"What a range costs in an hour that is idle, or gets single changes, is in [Operations](operations.md#what-it-costs)."}
 	v, err := s.serve()
 	if err != nil {
 		return section, err
