@@ -100,7 +100,7 @@ func (w *rangeWorker) batch(items []*delivery.Item, attempt int) Batch {
 	for i, c := range items {
 		changes[i] = w.function.changeOf(&c.Change, first+int64(i), w.feedOrigin)
 		if changes[i].Operation == cosmos.OperationDelete && w.function.SoftDeleteProperty != "" {
-			w.softDeletes.observe(changes[i].Document)
+			w.softDeletes.observe(changes[i].Document, w.leases.Monitored().DefaultTTL)
 		}
 	}
 	return Batch{

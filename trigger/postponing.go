@@ -88,6 +88,8 @@ func (w *rangeWorker) postponedProperty() string {
 	switch {
 	case !w.function.keepsDeadLetters():
 		return ""
+	case !w.rangeDelivery.HasStored(): // as the owner before has left it
+		return w.held.Lease().Property(postponedProperty)
 	case keys == 0:
 		return "0"
 	}

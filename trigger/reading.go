@@ -115,8 +115,10 @@ func (w *rangeWorker) observePage(page *feed.Page) {
 	}
 	if page.NotModified {
 		w.rangeDelivery.CaughtUp()
+		w.readUpTo.Store(0)
 	}
 	if len(page.Items) > 0 {
+		w.readUpTo.Store(page.Items[len(page.Items)-1].Timestamp)
 		w.rangeDelivery.PageRead()
 		w.watchRetention(page.Items[0].Timestamp)
 	}

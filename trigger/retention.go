@@ -1,7 +1,6 @@
 package trigger
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -34,7 +33,7 @@ func (w *rangeWorker) watchRetention(timestamp int64) {
 	if err := w.retentionError(timestamp); err != nil {
 		w.log.Error("range falls behind its retention", slog.Any("error", err))
 	}
-	if err := w.softDeleteError(timestamp); err != nil && w.softDeletes.isNews() {
+	if err := w.softDeleteError(); err != nil && w.softDeletes.isNews() {
 		w.log.Error("range falls behind the deletes", slog.Any("error", err))
 	}
 }
@@ -46,7 +45,7 @@ func (w *rangeWorker) oldestUnfinished() error {
 	if !ok {
 		return nil
 	}
-	return errors.Join(w.retentionError(timestamp), w.softDeleteError(timestamp))
+	return w.retentionError(timestamp)
 }
 
 // pastRetention returns the age of a change that was written at timestamp, and whether it
@@ -82,17 +81,21 @@ func (w *rangeWorker) retentionError(timestamp int64) error {
 // softDeletes knows how long documents live that are marked as deleted, for all ranges of a
 // function. They leave latest-version feeds when they expire.
 type softDeletes struct {
-	shortest atomic.Int64 // time to live of those that were read, a Duration; 0 if there was none
+	shortest atomic.Int64 // time to live of those that were read, a Duration; 0 if none expires
 	told     atomic.Int64 // when the log last told of a range that is too late, Unix seconds
 }
 
-// observe is told each soft-deleted document.
-func (d *softDeletes) observe(document []byte) {
-	ttl, ok := feed.TTL(document)
-	if !ok {
-		return
+// observe is told each soft-deleted document of a container with a default time to live in seconds:
+// without one, and without a ttl of its own, a document does not expire.
+func (d *softDeletes) observe(document []byte, defaultTTL *int) {
+	if defaultTTL == nil {
+		return // the service ignores the ttl of documents
 	}
-	for {
+	ttl, own := feed.TTL(document)
+	if !own && *defaultTTL > 0 {
+		ttl = time.Duration(*defaultTTL) * time.Second
+	}
+	for ttl > 0 {
 		shortest := d.shortest.Load()
 		if shortest > 0 && int64(ttl) >= shortest || d.shortest.CompareAndSwap(shortest, int64(ttl)) {
 			return
@@ -106,22 +109,19 @@ func (d *softDeletes) isNews() bool {
 	return now-told >= 60 && d.told.CompareAndSwap(told, now)
 }
 
-// softDeleteError is an error if the range is so late that soft-deleted documents may expire before
-// they are read. Changes from before the leases were created were never awaited.
-func (w *rangeWorker) softDeleteError(timestamp int64) error {
-	if w.function.SoftDeleteProperty == "" || timestamp == 0 {
+// softDeleteError is an error if the range reads so late that soft-deleted documents may expire before
+// it reads them. Changes from before the leases were created were never awaited.
+func (w *rangeWorker) softDeleteError() error {
+	lives, read := time.Duration(w.softDeletes.shortest.Load()), w.readUpTo.Load()
+	if lives == 0 || read == 0 {
 		return nil
-	}
-	lives := time.Duration(w.softDeletes.shortest.Load())
-	if ttl := w.leases.Monitored().DefaultTTL; lives == 0 && ttl != nil && *ttl > 0 {
-		lives = time.Duration(*ttl) * time.Second
 	}
 	now := w.leases.Now()
-	late := min(now.Sub(time.Unix(timestamp, 0)), now.Sub(w.leases.Since()))
-	if lives == 0 || late < time.Duration(retentionAlert*float64(lives)) {
+	late := min(now.Sub(time.Unix(read, 0)), now.Sub(w.leases.Since()))
+	if late < time.Duration(retentionAlert*float64(lives)) {
 		return nil
 	}
-	text := fmt.Sprintf("the range is %s behind, and documents that are marked by %s live for %s only", late.Round(time.Second), w.function.SoftDeleteProperty, lives)
+	text := fmt.Sprintf("the range is read %s late, and documents that are marked by %s live for %s only", late.Round(time.Second), w.function.SoftDeleteProperty, lives)
 	if late >= lives {
 		return fmt.Errorf("%s: deletes that have expired are lost", text)
 	}

@@ -106,65 +106,74 @@ func TestWaitingKeyLeavesTheRetentionByTheStore(t *testing.T) {
 	})
 }
 
-// A range that is late tells that soft-deleted documents will expire before it reads them: by the
-// shortest time to live that it has read. A function that begins with old documents is not late.
+// A range that reads late tells that soft-deleted documents will expire before it reads them: by the
+// shortest time to live that it has read. A function that begins with old documents is not late, and
+// neither is one that has read everything, or whose container has no time to live.
 func TestSoftDeletesThatExpireAreTold(t *testing.T) {
-	inWorld(t, 1, func(t *testing.T, w *world) {
-		logger, log := recordLog(slog.LevelError)
-		var isBroken atomic.Bool
-		softDelete := func(id string, ttl int) {
-			_, err := w.items.Upsert(t.Context(), cosmos.NewPartitionKey(id), map[string]any{"id": id, "player": id, "isDeleted": true, "ttl": ttl})
-			must(t, err)
-		}
-		w.writeMany("old", 3)
-		softDelete("gone", 200*3600)
-		time.Sleep(101 * time.Hour)
-		isBroken.Store(true)
-		host := w.host("a", func(context.Context, Batch) error {
-			if isBroken.Load() {
-				return errors.New("the sink is down")
-			}
-			return nil
-		}, func(f *Function, o *Options) {
-			f.SoftDeleteProperty, o.Logger, f.RetryMax = "isDeleted", logger, time.Minute
+	for name, expires := range map[string]bool{"time to live is on": true, "time to live is off": false} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 1, func(t *testing.T, w *world) {
+				w.dropContainer("items")
+				definition := cosmos.ContainerDefinition{ID: "items", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/player"}}}
+				if perDocument := -1; expires {
+					definition.DefaultTTL = &perDocument
+				}
+				must(t, w.client().CreateContainer(t.Context(), "db", definition))
+				logger, log := recordLog(slog.LevelError)
+				var isBroken atomic.Bool
+				softDelete := func(id string, ttl int) {
+					_, err := w.items.Upsert(t.Context(), cosmos.NewPartitionKey(id), map[string]any{"id": id, "player": id, "isDeleted": true, "ttl": ttl})
+					must(t, err)
+				}
+				softDelete("gone", 200*3600)
+				w.writeMany("old", 30)
+				time.Sleep(101 * time.Hour)
+				isBroken.Store(true)
+				host := w.host("a", func(ctx context.Context, _ Batch) error {
+					for isBroken.Load() && ctx.Err() == nil { // the sink takes nothing
+						time.Sleep(time.Second)
+					}
+					return ctx.Err()
+				}, func(f *Function, o *Options) {
+					f.SoftDeleteProperty, o.Logger, f.HandlerTimeout, f.MaxAhead, f.PageItems = "isDeleted", logger, 24*time.Hour, 5, 5
+				})
+				stop := w.startHost(host)
+				defer stop()
+				problem := func() string { return host.Status().Functions[0].Ranges[0].Problem }
+				check := func(when, says string) {
+					t.Helper()
+					if got := problem(); says == "" && strings.Contains(got, "late") || says != "" && expires != strings.Contains(got, says) {
+						t.Errorf("%s: %q", when, got)
+					}
+				}
+				time.Sleep(time.Minute)
+				check("a function that begins with old documents", "")
+				isBroken.Store(false)
+				time.Sleep(5 * time.Minute)
+				softDelete("forever", -1)
+				softDelete("a", 7200)
+				softDelete("b", 3600)
+				time.Sleep(time.Minute)
+				isBroken.Store(true)
+				w.write("late", "late")
+				time.Sleep(40 * time.Minute)
+				check("everything was read", "")
+				w.writeMany("more", 30)
+				time.Sleep(20 * time.Minute)
+				check("after 20 of 60 minutes", "")
+				time.Sleep(20 * time.Minute)
+				check("after 40 of 60 minutes", "the range is read 40m0s late, and documents that are marked by isDeleted live for 1h0m0s only: in 20m0s the first deletes will be lost")
+				time.Sleep(30 * time.Minute)
+				check("after 70 minutes", "deletes that have expired are lost")
+				isBroken.Store(false)
+				time.Sleep(5 * time.Minute)
+				if lines := log.FilterMessage("range falls behind the deletes").Len(); expires != (lines > 0) || lines > 6 { // while it reads what is old
+					t.Errorf("%d log lines", lines)
+				}
+				if got := problem(); got != "" {
+					t.Errorf("after the changes were handled: %q", got)
+				}
+			})
 		})
-		stop := w.startHost(host)
-		defer stop()
-		problem := func() string { return host.Status().Functions[0].Ranges[0].Problem }
-		time.Sleep(time.Minute)
-		if got := problem(); !strings.Contains(got, "the sink is down") || strings.Contains(got, "behind") {
-			t.Errorf("a function that begins with old documents: %q", got)
-		}
-		isBroken.Store(false)
-		time.Sleep(2 * time.Minute)
-		softDelete("forever", -1)
-		softDelete("a", 7200)
-		softDelete("b", 3600)
-		time.Sleep(time.Minute)
-		if got := problem(); got != "" {
-			t.Errorf("the range has handled everything: %q", got)
-		}
-		isBroken.Store(true)
-		w.write("late", "late")
-		time.Sleep(20 * time.Minute)
-		if got := problem(); strings.Contains(got, "behind") {
-			t.Errorf("after 20 of 60 minutes: %q", got)
-		}
-		time.Sleep(20 * time.Minute)
-		if got := problem(); !strings.Contains(got, "40m0s behind, and documents that are marked by isDeleted live for 1h0m0s only: in 20m0s the first deletes will be lost") {
-			t.Errorf("after 40 of 60 minutes: %q", got)
-		}
-		time.Sleep(30 * time.Minute)
-		if got := problem(); !strings.Contains(got, "deletes that have expired are lost") {
-			t.Errorf("after 70 minutes: %q", got)
-		}
-		if lines := log.FilterMessage("range falls behind the deletes").Len(); lines < 10 || lines > 45 {
-			t.Errorf("%d log lines in 40 minutes", lines)
-		}
-		isBroken.Store(false)
-		time.Sleep(2 * time.Minute)
-		if got := problem(); got != "" {
-			t.Errorf("after the change was handled: %q", got)
-		}
-	})
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"halley/trigger/cosmos"
+	"halley/trigger/internal/delivery"
 	"halley/trigger/internal/feed"
 	"halley/trigger/internal/lease"
 	"halley/trigger/stall"
@@ -84,7 +85,9 @@ func newRunner(p *hostState, f Function, leases *cosmos.Container) *functionRunn
 		StopGrace: p.options.StopGrace, PollDelay: p.options.FeedPollDelay,
 		Limits: lease.Limits{Min: p.options.MinLeases, Max: p.options.MaxLeases}, Reset: f.ResetLeases, SinceBeginning: feed.SinceBeginning,
 		StartToken: func(ctx context.Context, part lease.Part, since time.Time) (string, error) {
-			return newSource(f.FeedSource, since, "").ResolveStart(ctx, f.StartFrom.Since(since, f.ChangeFeedMode), feedTarget(part))
+			source := newSource(f.FeedSource, since, "")
+			source.Meter = r.meter
+			return source.ResolveStart(ctx, f.StartFrom.Since(since, f.ChangeFeedMode), feedTarget(part))
 		},
 		Meter: r.meter, Log: log,
 	})
@@ -188,7 +191,7 @@ func (r *functionRunner) runWorker(ctx context.Context, w *rangeWorker, fail con
 		fail(&stuckCallsError{limit: r.host.options.MaxStuck, err: err})
 	case !reasonOf(err).isOrderly() && reasonOf(err) != ClosedLeaseLost:
 		w.log.Warn("stopped working on range, retrying later", slog.Any("error", err))
-		if reasonOf(err) == ClosedBroken && r.awaitReadable(ctx, w) {
+		if reasonOf(err) == ClosedBroken && !errors.Is(err, delivery.ErrNewerForm) && r.awaitReadable(ctx, w) {
 			wake(balanceNow)
 		}
 	}

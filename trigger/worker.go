@@ -45,6 +45,7 @@ type rangeWorker struct {
 	toldNoPostponing *atomic.Bool // of the function: the log has told that it has no store
 	toldUnknownForm  *atomic.Bool // of the function: the log has told of changes whose form is not known
 	softDeletes      *softDeletes // of the function
+	readUpTo         atomic.Int64 // when the newest change that was read was written, Unix seconds; 0 if nothing follows it
 
 	seenPause     *lease.Pause           // why an operator ended the work; valid once held.Run has returned
 	readsSnapshot bool                   // see snapshot.go
@@ -124,7 +125,7 @@ func (w *rangeWorker) deliveryConfig() delivery.Config {
 
 // standingProblem returns why the range is late or soon will be, whatever its lanes do.
 func (w *rangeWorker) standingProblem() error {
-	return errors.Join(w.held.WriteProblem(), w.oldestUnfinished())
+	return errors.Join(w.held.WriteProblem(), w.oldestUnfinished(), w.softDeleteError())
 }
 
 // jitterKey spreads the waits of hosts and ranges.
@@ -266,7 +267,9 @@ func (w *rangeWorker) concludeLease(err error, children []*lease.Lease) error {
 		w.retireLease(ctx, children)
 		err = lease.ErrSplit
 	default:
-		w.rangeDelivery.EndAnnouncements()
+		if w.held.KeepsExits = errors.Is(err, delivery.ErrNewerForm); !w.held.KeepsExits {
+			w.rangeDelivery.EndAnnouncements()
+		}
 		w.endSnapshot(err)
 		if err := w.held.Release(ctx); err != nil {
 			w.log.Warn("could not release lease; it will expire", slog.Any("error", err))

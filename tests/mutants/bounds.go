@@ -19,13 +19,13 @@ var bounds = []mutant{
 		{"trigger/internal/feed/pace.go", "{ return p.pause > 0 }", "{ return false }"},
 	}},
 	{"failed-lease-write-told-as-change", "a lease write that fails is a problem of its range", []edit{
-		{"trigger/internal/lease/write.go", "if w.lease.etag == former {", "if w.lease.etag == former && false {"},
+		{"trigger/internal/lease/write.go", "if w.lease.etag == former && outcome != cosmos.OutcomeConflict {", "if w.lease.etag == former && false {"},
 	}},
 	{"expiring-deletes-silent", "a range that is late tells that soft-deleted documents expire", []edit{
-		{"trigger/retention.go", "lives == 0 || late <", "lives == 0 || late >= 0 || late <"},
+		{"trigger/retention.go", "if late < time.Duration(retentionAlert*float64(lives)) {", "if late >= 0 {"},
 	}},
 	{"old-documents-are-late", "a function that begins with old documents has lost no delete", []edit{
-		{"trigger/retention.go", "min(now.Sub(time.Unix(timestamp, 0)), now.Sub(w.leases.Since()))", "now.Sub(time.Unix(timestamp, 0))"},
+		{"trigger/retention.go", "min(now.Sub(time.Unix(read, 0)), now.Sub(w.leases.Since()))", "now.Sub(time.Unix(read, 0))"},
 	}},
 	{"throttle-counts-as-failure", "a throttled range is kept, also if its next read fails otherwise", []edit{
 		{"trigger/internal/feed/reader.go", "f.sinceThrottle = 0", "_ = 0"},

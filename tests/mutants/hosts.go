@@ -30,7 +30,7 @@ var hosts = []mutant{
 		{"trigger/opening.go", "_, opening := s.runningCalls[openedLane]", "opening := false"},
 	}},
 	{"lone-host-waits", "a host without others works on a failed range once its feed is well", []edit{
-		{"trigger/runner.go", "reasonOf(err) == ClosedBroken && r.awaitReadable", "reasonOf(err) == ClosedStuck && r.awaitReadable"},
+		{"trigger/runner.go", "!errors.Is(err, delivery.ErrNewerForm) && r.awaitReadable", "reasonOf(err) == ClosedStuck && r.awaitReadable"},
 	}},
 	{"failed-range-kept", "a failed range is left to hosts that have leases", []edit{
 		{"trigger/runner.go", "r.isAlone = !r.leases.HasOtherHosts(leases)", "r.isAlone = true"},

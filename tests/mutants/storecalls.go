@@ -16,7 +16,7 @@ var storeCalls = []mutant{
 		{"trigger/internal/delivery/postponed.go", "return maxPostponed - keys - uncovered", "_ = uncovered\n\treturn maxPostponed - keys"},
 	}},
 	{"read-ahead-without-list", "an owner that knows no letters of earlier ones does not tell what these had read", []edit{
-		{"trigger/internal/delivery/delivery.go", "changes < 0 || !d.hasStored ||", "changes < 0 ||"},
+		{"trigger/internal/delivery/delivery.go", "changes < 0 || !d.hasStored.Load() ||", "changes < 0 ||"},
 	}},
 	{"stall-after-postponing", "a failure is over when its change is postponed", []edit{
 		{"trigger/failurestats.go", "s.postponing[lane].Attempt > 1 &&", "s.postponing[lane].Attempt < 0 &&"},

@@ -11,6 +11,12 @@ var upgrades = []mutant{
 	{"newer-postponed-stops-all", "a postponed change of a newer form keeps hosts from its range alone", []edit{
 		{"trigger/internal/delivery/delivery.go", "record.key == \"\" || d.deadLetters.Owns(record.key)", "true"},
 	}},
+	{"newer-postponed-forgotten", "a host that leaves a range to a newer version leaves what the lease says of postponed changes", []edit{
+		{"trigger/postponing.go", "case !w.rangeDelivery.HasStored():", "case false:"},
+	}},
+	{"newer-postponed-not-told", "the lease tells that a range waits for a newer version", []edit{
+		{"trigger/internal/delivery/delivery.go", "d.calls.ReportProblem(AllLanes, newer)", "_ = newer"},
+	}},
 	{"older-finished-form-dropped", "what is finished behind the position is read from every form", []edit{
 		{"trigger/internal/finished/finished.go", "s.Version != formVersion ||", "true ||"},
 	}},

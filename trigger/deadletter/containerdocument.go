@@ -96,9 +96,14 @@ func (d deadLetterDocument) deadLetter() trigger.DeadLetter {
 
 // decodeDocument decodes a main document. A form of a later version may have other types.
 func decodeDocument(body []byte, doc *deadLetterDocument) error {
-	var form struct{ Version int }
+	var form struct {
+		Version     int
+		Key, Record any // texts in all known forms
+	}
 	if json.Unmarshal(body, &form) == nil && form.Version > trigger.DeadLetterVersion {
-		return trigger.DeadLetter{Version: form.Version}.CheckForm()
+		key, _ := form.Key.(string)
+		kind, _ := form.Record.(string)
+		return trigger.DeadLetter{Version: form.Version, Key: key, Kind: trigger.RecordKind(kind)}.CheckForm()
 	}
 	if err := json.Unmarshal(body, doc); err != nil {
 		return err

@@ -133,8 +133,12 @@ func (m *Meter) advance(now time.Time) {
 	}
 }
 
-// Measured returns the units an hour of the time since the first count, an hour at most and a
-// minute at least, and the mean charge of a lease write.
+// youngProcess is the age up to which a process tells what it has counted, and not what that would be
+// in an hour: it may run for some seconds each hour.
+const youngProcess = 10 * time.Minute
+
+// Measured returns the units of the last hour, or of the time since the first count as if it were an
+// hour, and the mean charge of a lease write.
 func (m *Meter) Measured() (hourly Hourly, leaseWrite float64) {
 	if m == nil {
 		return Hourly{}, 0
@@ -147,7 +151,10 @@ func (m *Meter) Measured() (hourly Hourly, leaseWrite float64) {
 	now := time.Now()
 	m.advance(now)
 	inSlots := (slots-1)*time.Minute + time.Duration(now.Unix()%60)*time.Second
-	scale := float64(time.Hour) / float64(max(min(now.Sub(m.began), inSlots), time.Minute))
+	scale, lasted := 1.0, min(now.Sub(m.began), inSlots)
+	if lasted >= youngProcess {
+		scale = float64(time.Hour) / float64(lasted)
+	}
 	var sum [kinds]float64
 	for _, slot := range m.counted {
 		for kind, charge := range slot {

@@ -17,8 +17,12 @@ func TestMeasured(t *testing.T) {
 			t.Errorf("nothing was counted, and %v was measured", h)
 		}
 		m.Add(Pages, 30)
-		if h, _ := m.Measured(); h.Pages != 1800 {
-			t.Errorf("30 units in the first minute are %v an hour, want 1800", h.Pages)
+		if h, _ := m.Measured(); h.Pages != 30 {
+			t.Errorf("30 units in the first minute are %v, want 30", h.Pages)
+		}
+		time.Sleep(20 * time.Minute)
+		if h, _ := m.Measured(); h.Pages < 85 || h.Pages > 95 {
+			t.Errorf("30 units in 20 minutes are %v an hour, want 90", h.Pages)
 		}
 		for range 6 * 60 {
 			time.Sleep(10 * time.Second)

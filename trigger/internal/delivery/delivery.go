@@ -31,6 +31,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"halley/trigger/internal/feed"
@@ -145,7 +146,7 @@ type Delivery struct {
 	inboxes   []inbox     // of the lanes
 	settling  *time.Timer // of dispatchNext; the goroutine that takes pages owns it and laneEnds
 	laneEnds  []int       // of sortByLane
-	hasStored bool        // LoadStored has succeeded
+	hasStored atomic.Bool // LoadStored has succeeded
 }
 
 // New returns a delivery. A nil store means that the function has none.
@@ -210,6 +211,7 @@ func (d *Delivery) LoadStored(ctx context.Context) error {
 		for _, record := range listed.newer {
 			if record.key == "" || d.deadLetters.Owns(record.key) {
 				newer = fmt.Errorf("%w: %w", ErrNewerForm, record.err)
+				d.calls.ReportProblem(AllLanes, newer)
 				return nil
 			}
 		}
@@ -223,11 +225,15 @@ func (d *Delivery) LoadStored(ctx context.Context) error {
 			d.blockedKeys.setListed(listed)
 		}
 		d.inheritPostponed(listed.postponed)
-		d.hasStored = true
+		d.hasStored.Store(true)
 		return nil
 	})
 	return cmp.Or(newer, err)
 }
+
+// HasStored reports whether LoadStored has read what earlier owners have blocked or postponed. It may
+// be called at any time.
+func (d *Delivery) HasStored() bool { return d.hasStored.Load() }
 
 // RetryProperty is the failure history of the range for the next owner, or "" if
 // there is none. The lease's writer calls it at each write.
@@ -267,7 +273,7 @@ func (d *Delivery) nextRetry() (earliest int64) {
 // earlier ones have put there, or has not read again what they had read.
 func (d *Delivery) ReadAhead() (continuation string, changes int64, ok bool) {
 	changes = d.leftAhead.Load()
-	if changes < 0 || !d.hasStored || slices.ContainsFunc(d.lanes, func(l *lane) bool { return l.keys.hasListed }) {
+	if changes < 0 || !d.hasStored.Load() || slices.ContainsFunc(d.lanes, func(l *lane) bool { return l.keys.hasListed }) {
 		return "", 0, false
 	}
 	continuation, _ = d.Snapshot()

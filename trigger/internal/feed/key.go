@@ -115,13 +115,14 @@ func IsTrue(document []byte, property string) bool {
 	return valueAt(document, []string{property}) == true
 }
 
-// TTL returns the time to live that a document sets for itself, false if it sets none.
-func TTL(document []byte) (time.Duration, bool) {
-	seconds, ok := valueAt(document, []string{"ttl"}).(float64)
-	if !ok || seconds < 1 || seconds > math.MaxInt32 { // -1 is forever; the service takes no more
-		return 0, false
+// TTL returns the time to live that a document sets for itself, 0 if that is forever, and false if
+// it sets none.
+func TTL(document []byte) (ttl time.Duration, own bool) {
+	seconds, own := valueAt(document, []string{"ttl"}).(float64)
+	if seconds < 1 || seconds > math.MaxInt32 { // -1 is forever; the service takes no more
+		return 0, own
 	}
-	return time.Duration(seconds) * time.Second, true
+	return time.Duration(seconds) * time.Second, own
 }
 
 // valueAt decodes the value at a path of property names. A missing value is

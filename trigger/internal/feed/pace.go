@@ -11,7 +11,7 @@ const (
 // pace keeps a reader that is behind from taking all request units of the container from the
 // application that writes to it. After each read that the service has throttled, the pause between
 // two reads doubles; each read that it answers at once makes the pause 1/32 shorter. All pauses
-// after the last refusal together take half a minute at most.
+// after the last refusal together take about half a minute at most.
 //
 // A range that polls every second or less often waits longer anyway, so that only a backlog is slowed
 // down.

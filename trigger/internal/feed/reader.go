@@ -152,6 +152,7 @@ func (r *Reader) begin(ctx context.Context, pages chan<- *Page) (continuation st
 	if r.FirstPage == nil || r.refuseLarge(r.FirstPage, r.Source.pageSizes().most, continuation) {
 		return continuation, nil
 	}
+	r.pace.observe(time.Now(), r.FirstPage.Throttled)
 	r.growPages(r.FirstPage, r.nextItems, continuation)
 	return r.FirstPage.Continuation, r.sendPage(ctx, pages, r.FirstPage)
 }

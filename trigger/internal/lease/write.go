@@ -77,18 +77,19 @@ func (w *leaseWriter) writeOnce(ctx context.Context, change func(*Lease)) error 
 	}
 	sent := time.Now()
 	err := w.store.replaceLease(cosmos.WithoutThrottleRetries(bounded), next)
-	switch o := cosmos.Classify(err); {
-	case o == cosmos.OutcomeSucceeded:
+	outcome := cosmos.Classify(err)
+	switch {
+	case outcome == cosmos.OutcomeSucceeded:
 		w.adoptLease(next, sent, number)
 		return nil
-	case o == cosmos.OutcomeNotFound:
+	case outcome == cosmos.OutcomeNotFound:
 		return w.deletedError()
-	case o == cosmos.OutcomeContainerGone:
+	case outcome == cosmos.OutcomeContainerGone:
 		if trusted, _ := w.writeState.isTrusted(w.trustedFor); trusted {
 			w.containerMissed = true
 		}
 		fallthrough
-	case !o.Unsure():
+	case !outcome.Unsure():
 		return fmt.Errorf("write lease %q: %w", w.lease.token, err)
 	}
 	former := w.lease.etag
@@ -99,7 +100,7 @@ func (w *leaseWriter) writeOnce(ctx context.Context, change func(*Lease)) error 
 	if _, refused := refusal(err); refused {
 		return err // the lease is held: the refusal is the news
 	}
-	if w.lease.etag == former {
+	if w.lease.etag == former && outcome != cosmos.OutcomeConflict {
 		return fmt.Errorf("write lease %q: %w: %w", w.lease.token, errNotApplied, err)
 	}
 	return readErr
@@ -237,7 +238,9 @@ func (w *leaseWriter) Release(ctx context.Context) error {
 		delete(l.properties, expirationProperty)
 		delete(l.properties, protocolProperty)
 		l.setBusy(time.Time{})
-		delete(l.properties, uncleanExitsProperty)
+		if !w.KeepsExits {
+			delete(l.properties, uncleanExitsProperty)
+		}
 	})
 	if errors.Is(err, errDeleted) {
 		w.writeState.setLoss(err) // for DeletedLease

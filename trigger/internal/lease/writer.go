@@ -46,6 +46,10 @@ type leaseWriter struct {
 	// together. Set it before Run.
 	Snapshot func() (position, finished string)
 
+	// KeepsExits keeps the count of owners that vanished through the release: this one has not
+	// worked on the range. Set it after Run has returned.
+	KeepsExits bool
+
 	store         *leaseStore
 	acquiredLease *Lease        // immutable
 	renewInterval time.Duration // between writes while there is no progress

@@ -138,8 +138,11 @@ func (d *Source) behind() map[string]int64 {
 		for _, status := range h.Status {
 			for _, f := range status.Functions {
 				for _, r := range f.Ranges {
+					if r.Epoch == 0 {
+						continue // no host of this process holds it
+					}
 					sums[f.Name] += r.Behind
-					unknown[f.Name] = unknown[f.Name] || !r.BehindKnown && !r.Paused && !r.Cooldown
+					unknown[f.Name] = unknown[f.Name] || !r.BehindKnown
 				}
 			}
 		}
