@@ -75,28 +75,20 @@ func (t *text) skipObject(i, depth int, found *foundProperties) int {
 		if found != nil && (!isPlain || found.mayBe(nameEnd-name)) {
 			found.property(b[name:nameEnd], b[value:end], value, isPlain)
 		}
-		if i = end; byteAt(b, i) == ',' && byteAt(b, i+1) == '"' {
+		if i = end; i+1 < len(b) && b[i] == ',' && b[i+1] == '"' {
 			i++
 			continue
 		}
-		var isOver bool
-		if i, isOver = endOfProperty(b, i); isOver {
-			return i
+		i = skipSpace(b, i)
+		switch byteAt(b, i) {
+		case ',':
+			i = skipSpace(b, i+1)
+		case '}':
+			return i + 1
+		default:
+			return ^i
 		}
 	}
-}
-
-// endOfProperty returns where the next property of an object begins, after the value of one. If there
-// is none, the object is over: next is its end, or ^i if no object continues or ends like this.
-func endOfProperty(b []byte, i int) (next int, isOver bool) {
-	i = skipSpace(b, i)
-	switch byteAt(b, i) {
-	case ',':
-		return skipSpace(b, i+1), false
-	case '}':
-		return i + 1, true
-	}
-	return ^i, true
 }
 
 // skipPlainProperty skips the most frequent form of a property after the opening quote of its name
