@@ -34,7 +34,7 @@ const (
 	FeedThrottled Kind = "throttle" // the service throttles reads of the feed
 	LeaseFails    Kind = "lease"    // the lease cannot be written
 	Unreadable    Kind = "document" // the lease document cannot be read: no host reads the range
-	NewerForm     Kind = "version"  // a newer version of Halley has written the lease document: this one leaves the range to it
+	NewerForm     Kind = "version"  // a newer version of Halley has written the lease document, or postponed changes of the range: this one leaves it alone
 	OwnerSilent   Kind = "owner"    // the owner has not written its lease in time
 	NoOwner       Kind = "free"     // no host has taken the range although it has changes
 	Paused        Kind = "operator" // an operator has paused the range, see package leases
