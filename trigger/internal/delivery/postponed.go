@@ -357,8 +357,8 @@ func (k *laneKeys) readKey(ctx context.Context, s *laneKey) (items []*Item, err 
 
 // isHidden reports whether the store, which shows so many letters, does not show yet what was put a
 // moment ago.
-func (l *letters) isHidden(shown int) bool {
-	return shown < l.count && time.Since(l.lastPut) < storeLag
+func (s *letters) isHidden(shown int) bool {
+	return shown < s.count && time.Since(s.lastPut) < storeLag
 }
 
 // insertStored inserts a stored change in the order of the store.
