@@ -66,8 +66,7 @@ func (d *dispatch) planFunction(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	source := newSource(r.function.FeedSource, r.leases.Since(), r.leases.Monitored().ResourceID)
-	source.Meter = r.meter
+	source := r.newSource(r.leases.Since(), r.leases.Monitored().ResourceID)
 	lags := &lagEstimate{functionName: r.function.Name, leases: r.leases, feedSource: source, maxItems: 1}
 	sent := make([]bool, len(listed.leases))
 	slots := make(chan struct{}, estimateParallel)

@@ -85,17 +85,15 @@ func newRunner(p *hostState, f Function, leases *cosmos.Container) *functionRunn
 		StopGrace: p.options.StopGrace, PollDelay: p.options.FeedPollDelay,
 		Limits: lease.Limits{Min: p.options.MinLeases, Max: p.options.MaxLeases}, Reset: f.ResetLeases, SinceBeginning: feed.SinceBeginning,
 		StartToken: func(ctx context.Context, part lease.Part, since time.Time) (string, error) {
-			source := newSource(f.FeedSource, since, "")
-			source.Meter = r.meter
-			return source.ResolveStart(ctx, f.StartFrom.Since(since, f.ChangeFeedMode), feedTarget(part))
+			return r.newSource(since, "").ResolveStart(ctx, f.StartFrom.Since(since, f.ChangeFeedMode), feedTarget(part))
 		},
 		Meter: r.meter, Log: log,
 	})
 	return r
 }
 
-// unitsProperty is the lease property in which an owner tells what its function costs on its
-// host, see [units.Host].
+// unitsProperty is the lease property with the request units of the function on its owner's host,
+// see [units.Host].
 const unitsProperty = "halley.units"
 
 func (r *functionRunner) measuredUnits() units.Host {
@@ -111,6 +109,13 @@ func newSource(s FeedSource, since time.Time, resourceID string) *feed.Source {
 	return &feed.Source{
 		Container: s.Container, Mode: s.ChangeFeedMode, Start: s.StartFrom.Since(since, s.ChangeFeedMode), MaxItems: 1, ResourceID: resourceID,
 	}
+}
+
+// newSource does the same for the function, and counts its reads.
+func (r *functionRunner) newSource(since time.Time, resourceID string) *feed.Source {
+	source := newSource(r.function.FeedSource, since, resourceID)
+	source.Meter = r.meter
+	return source
 }
 
 func feedTarget(part lease.Part) feed.Target {
@@ -218,8 +223,7 @@ func (r *functionRunner) prepareLeases(ctx context.Context) error {
 	}
 	r.noteAnswer(useLeases, nil)
 	r.noteAnswer(useFeed, nil)
-	r.feedSource = newSource(r.function.FeedSource, r.leases.Since(), r.leases.Monitored().ResourceID)
-	r.feedSource.Meter = r.meter
+	r.feedSource = r.newSource(r.leases.Since(), r.leases.Monitored().ResourceID)
 	r.feedSource.MaxItems, r.feedSource.MostItems = r.function.pageSizes()
 	r.feedSource.Shared, r.feedSource.MaxAge, r.feedSource.Place = r.sharedReads, r.sharedMaxAge(), r.sharedPlace
 	r.feedSource.KeyProperty = feed.KeyProperty(r.leases.Monitored().PartitionKey.Paths)

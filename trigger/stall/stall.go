@@ -99,7 +99,7 @@ func (s Stall) Describe(now time.Time) string {
 	return b.String()
 }
 
-// advice says what an operator can do about a kind of stall.
+// advice is the next step of an operator, for each kind of stall.
 var advice = map[Kind]string{
 	HandlerFails:  "repair the handler or what it calls; without a limit of attempts and a dead letter store the range waits until it succeeds",
 	CallRuns:      "look at what the handler calls; at HANDLER_TIMEOUT the call's context ends",

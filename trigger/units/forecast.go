@@ -39,7 +39,7 @@ func (i Idle) Hourly() Hourly {
 // monthHours is a month as Azure's prices count it.
 const monthHours = 730
 
-// Prices are what an account pays, in any currency: for 100 request units a second during an
+// Prices are those of an account, in any currency: for 100 request units a second during an
 // hour, provisioned or with autoscale, and for a million request units of a serverless account. 0
 // is not known. https://azure.microsoft.com/pricing/details/cosmos-db/autoscale-provisioned/
 type Prices struct {
@@ -83,7 +83,7 @@ func (p Prices) list(separator string, text func(name string, value float64) str
 	return strings.Join(known, separator)
 }
 
-// Month is what a function costs in a month: request units, and money by each known price.
+// Month is the cost of a function in a month: request units, and money by each known price.
 // Provisioned throughput and autoscale count the share of the throughput that the units use on
 // average: throughput that nobody uses is paid for, too.
 type Month struct {
@@ -91,7 +91,7 @@ type Month struct {
 	Prices
 }
 
-// Month returns what so many request units an hour cost.
+// Month returns the cost of so many request units an hour.
 func (p Prices) Month(h Hourly) Month {
 	millions := h.Total() * monthHours / 1e6
 	throughput := h.Total() / time.Hour.Seconds() / 100 * monthHours // in hours of 100 units a second

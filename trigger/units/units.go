@@ -1,5 +1,5 @@
-// Package units counts the request units that a function costs on a host, by what they pay
-// for, and forecasts those of a month.
+// Package units counts the request units that a function costs on a host, by kind of
+// request, and forecasts those of a month.
 package units
 
 import (
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Kind is what request units pay for.
+// Kind is the kind of a request that costs units.
 type Kind int
 
 // The kinds of requests of a function.
@@ -43,7 +43,7 @@ func (h Hourly) Add(o Hourly) Hourly {
 	return Hourly{h.Pages + o.Pages, h.Polls + o.Polls, h.LeaseWrites + o.LeaseWrites, h.LeaseReads + o.LeaseReads}
 }
 
-// Host is what a host has measured, as the leases that it holds tell others.
+// Host is the measurement of a host, as its leases tell other machines.
 type Host struct {
 	ID     string `json:"host"` // of the process
 	Hourly        // over the last hour, or since the host began
@@ -133,8 +133,8 @@ func (m *Meter) advance(now time.Time) {
 	}
 }
 
-// youngProcess is the age up to which a process tells what it has counted, and not what that would be
-// in an hour: it may run for some seconds each hour.
+// youngProcess is the age up to which a process tells its plain count. If it only runs for some seconds
+// each hour, the count scaled to an hour would be far too high.
 const youngProcess = 10 * time.Minute
 
 // Measured returns the units of the last hour, or of the time since the first count as if it were an

@@ -231,7 +231,7 @@ func (d *Delivery) LoadStored(ctx context.Context) error {
 	return cmp.Or(newer, err)
 }
 
-// HasStored reports whether LoadStored has read what earlier owners have blocked or postponed. It may
+// HasStored reports whether LoadStored has read the keys of earlier owners. It may
 // be called at any time.
 func (d *Delivery) HasStored() bool { return d.hasStored.Load() }
 

@@ -355,8 +355,7 @@ func (k *laneKeys) readKey(ctx context.Context, s *laneKey) (items []*Item, err 
 	return items, nil
 }
 
-// isHidden reports whether the store, which shows so many letters, does not show yet what was put a
-// moment ago.
+// isHidden reports whether the store, which shows so many letters, may not show the newest one yet.
 func (s *letters) isHidden(shown int) bool {
 	return shown < s.count && time.Since(s.lastPut) < storeLag
 }

@@ -163,7 +163,7 @@ func (p *progress) settle() (pageFinished bool) {
 	return pageFinished
 }
 
-// closePages passes what is finished, and closes the first pages as far as they are. It reports
+// closePages passes the finished changes, and closes the first pages if all of theirs are. It reports
 // whether one of them had changes. The lock is held.
 func (p *progress) closePages() (hadChanges bool) {
 	for len(p.openPages) > 0 {

@@ -9,7 +9,7 @@ import (
 	"halley/trigger/units"
 )
 
-// Forecast is what a function costs in a month, see [LagReport.AddForecast].
+// Forecast is the cost of a function in a month, see [LagReport.AddForecast].
 type Forecast struct {
 	Idle units.Month  `json:"idle"`           // with nothing to do, and hosts that run all the time
 	Load *units.Month `json:"load,omitempty"` // with the load of the last hour; nil if no host tells of it
@@ -24,8 +24,8 @@ func (f *Forecast) String() string {
 	return f.Load.String() + " with the load of the last hour; " + idle
 }
 
-// measuredUnits sums what the hosts of a function say that it costs: each in the leases that it
-// wrote, of which the newest counts. What a host wrote an hour ago or earlier does not count.
+// measuredUnits sums the request units that the hosts of a function have measured. Each host tells
+// them in all leases that it writes: the newest counts, if it is younger than an hour.
 func measuredUnits(leases []trigger.Lag, now time.Time) (sum units.Hourly, hosts int, leaseWrite float64) {
 	var newest []*trigger.Lag // of each host
 	for i := range leases {
@@ -48,8 +48,8 @@ func measuredUnits(leases []trigger.Lag, now time.Time) (sum units.Hourly, hosts
 	return sum, len(newest), leaseWrite
 }
 
-// IdleUnits returns what a function costs that has nothing to do, while a number of hosts run all
-// the time. leaseWrite is the measured charge of a lease write, 0 if there is none.
+// IdleUnits returns the request units of a function without changes, if a number of hosts run all the
+// time. leaseWrite is the measured charge of a lease write, 0 if there is none.
 func IdleUnits(f settings.Function, ranges, hosts int, leaseWrite float64) units.Hourly {
 	return units.Idle{
 		Ranges: ranges, Hosts: hosts, LeaseWrite: leaseWrite,

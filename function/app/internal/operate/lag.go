@@ -248,7 +248,7 @@ func (l *FunctionLag) forecast(f settings.Function, prices units.Prices, now tim
 	}
 }
 
-// AddForecast adds to each function of a report what it costs in a month.
+// AddForecast adds the cost of a month to each function of a report.
 func (r *LagReport) AddForecast(s *settings.Settings) {
 	for i := range r.Functions {
 		if len(r.Functions[i].Leases) == 0 {

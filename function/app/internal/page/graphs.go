@@ -20,10 +20,10 @@ type Graph struct {
 	Letters  []int64 `json:"letters"` // changes that were dead-lettered
 }
 
-// counts are what happened in a minute.
+// counts are the events of a minute, and the last sample of the lag.
 type counts struct {
 	handled, failed, letters int64
-	behindOne                int64 // changes behind and one; 0 is not known
+	behind                   int64 // changes; -1 is not known
 }
 
 // minutes are the slots of one function.
@@ -37,7 +37,7 @@ func (m *minutes) at(now time.Time) *counts {
 	slot := now.UnixNano() / int64(graphEvery)
 	m.last = max(m.last, slot-graphSlots)
 	for ; m.last < slot; m.last++ {
-		m.slots[(m.last+1)%graphSlots] = counts{}
+		m.slots[(m.last+1)%graphSlots] = counts{behind: -1}
 	}
 	return &m.slots[slot%graphSlots]
 }
@@ -66,7 +66,7 @@ func (g graphs) list(now time.Time) []Graph {
 		graph := Graph{Function: name}
 		for i := range int64(graphSlots) {
 			c := m.slots[(m.last+1+i)%graphSlots]
-			graph.Behind, graph.Handled = append(graph.Behind, c.behindOne-1), append(graph.Handled, c.handled)
+			graph.Behind, graph.Handled = append(graph.Behind, c.behind), append(graph.Handled, c.handled)
 			graph.Failed, graph.Letters = append(graph.Failed, c.failed), append(graph.Letters, c.letters)
 		}
 		all = append(all, graph)

@@ -93,11 +93,12 @@ func (p *Page) showPlain(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	for _, g := range p.options.Recorder.listGraphs() {
-		var handled, failed, letters, behind int64
+		var handled, failed, letters int64
+		behind := int64(-1) // not known
 		for i := range g.Handled {
 			handled, failed, letters, behind = handled+g.Handled[i], failed+g.Failed[i], letters+g.Letters[i], max(behind, g.Behind[i])
 		}
-		m.add(`<p>%s: %s</p>`, g.Function, fmt.Sprintf("in the last hour on this host %d handled, %d failed calls, %d dead letters, at most %d behind", handled, failed, letters, behind))
+		m.add(`<p>%s: %s</p>`, g.Function, fmt.Sprintf("in the last hour on this host %d handled, %d failed calls, %d dead letters, at most %s behind", handled, failed, letters, countText(int(behind))))
 	}
 	plainWhy(&m, state.Why)
 	p.plainRanges(&m, r, state, status.CanAct)

@@ -45,7 +45,7 @@ func (r *Recorder) sample(behind map[string]int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for function, changes := range behind {
-		r.graphs.at(function, time.Now()).behindOne = changes + 1
+		r.graphs.at(function, time.Now()).behind = changes
 	}
 }
 

@@ -76,7 +76,7 @@ func (b *bucket) Decode(s string) error {
 	return nil
 }
 
-// Prices are what an account pays for request units; zero is not known.
+// Prices are the prices of request units; zero is not known.
 type Prices units.Prices
 
 // Decode implements [envconfig.Decoder].

@@ -388,7 +388,7 @@ async function loadGraphs() {
   const last = numbers => numbers.slice(-2).findLast(n => n >= 0) ?? '?' // the newest minute may have no sample yet
   const draw = (name, numbers, text) => el('span', { class: 'graph' }, el('small', {}, name), spark(numbers, text))
   reconcile($('graphs'), (await api('graphs')).items, g => g.function, g => el('li', {}, el('strong', {}, g.function),
-    draw('behind', g.behind, `${last(g.behind)} behind, at most ${Math.max(...g.behind, 0)} in the last hour`),
+    draw('behind', g.behind, `${last(g.behind)} behind, at most ${g.behind.some(n => n >= 0) ? Math.max(...g.behind) : '?'} in the last hour`),
     draw('handled', g.handled, `${sum(g.handled)} handled in the last hour, at most ${Math.max(...g.handled)} a minute`),
     draw('failed calls', g.failed, `${plural(sum(g.failed), 'failed call')} in the last hour`),
     draw('dead letters', g.letters, `${plural(sum(g.letters), 'dead letter')} in the last hour`)))
