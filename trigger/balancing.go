@@ -64,6 +64,9 @@ func (r *functionRunner) takeLease(ctx context.Context, pass *balancePass, l *le
 		listed = nil // a live owner may split it until it is taken
 	}
 	w, err := r.acquireListed(ctx, r.stop, l, listed, pass.listed.index.Superseded(l))
+	if r.noteFailover(err) {
+		return
+	}
 	if err != nil {
 		r.log.Info("lease not acquired", slog.String("range", l.Token()), slog.Any("error", err))
 		return

@@ -213,7 +213,7 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseLis
 		d.addCounts(Summary{Ranges: 1, Idle: 1, Lag: r.waitingLag(l)})
 	case errors.Is(err, lease.ErrLost), errors.Is(err, errOwnRange):
 		d.addCounts(Summary{Ranges: 1, Skipped: 1})
-	case errors.Is(err, errHeldBack): // its feed can be read
+	case errors.Is(err, errHeldBack), r.noteFailover(err): // its feed can be read
 		d.addCounts(Summary{Ranges: 1, Behind: 1, Problem: fmt.Sprintf("range %q: %v", l.Token(), err)})
 	default:
 		d.noteRead(err)

@@ -91,7 +91,7 @@ func New(leases *cosmos.Container, functions []Function, opts *Options) (*Host, 
 	if len(functions) == 0 {
 		return nil, errors.New("no functions")
 	}
-	leases.PinToWriteRegion()
+	leases.PinToWriteRegion(o.LeaseExpirationInterval)
 	h := &Host{host: &hostState{
 		options:     o,
 		leases:      leases,

@@ -2,13 +2,17 @@ package trigger
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"time"
+
+	"halley/trigger/internal/lease"
 )
 
-// WaitTrusted returns once a delivery may begin, or the reason why none may. If the
-// account's write region has changed since the last delivery, it first confirms the
-// lease there: with several write regions the old region may still have accepted a
-// write of this host that the new one has not seen, or has seen another owner's.
+// WaitTrusted returns once a delivery may begin, or the reason why none may. If there was a
+// sign since the last delivery that the lease container has failed over, it first confirms
+// the lease: the failover may have lost the newest write of this host, so that another host
+// owns the lease.
 //
 // It sees the end of the caller's context before the watcher does. One goroutine of
 // each lane calls it; they may all confirm at the same time.
@@ -17,17 +21,37 @@ func (w *rangeWorker) WaitTrusted(ctx context.Context) error {
 		if w.caller.Err() != nil {
 			return errStopping
 		}
-		region, confirmed := w.host.leases.WriteRegion(), w.confirmedRegion.Load()
-		if region == *confirmed {
+		seen, confirmed := w.host.leases.Failovers(), w.confirmedFailovers.Load()
+		if seen == confirmed {
 			return w.held.WaitTrusted(ctx)
 		}
-		w.log.Warn("write region of the lease account changed; delivery waits until the lease is confirmed there",
-			slog.String("from", *confirmed), slog.String("to", region))
+		w.log.Warn("the lease container has failed over, or its region has changed; delivery waits until the lease is confirmed")
 		if err := w.held.ConfirmOwnership(ctx); err != nil {
 			return err
 		}
-		if w.confirmedRegion.CompareAndSwap(confirmed, &region) {
-			w.log.Info("lease confirmed in the account's new write region", slog.String("region", region))
+		if w.confirmedFailovers.CompareAndSwap(confirmed, seen) {
+			w.log.Info("lease confirmed after the failover")
 		}
 	}
+}
+
+// noteFailover keeps why no leases are acquired for the status, and tells the log once. It
+// reports whether err is that.
+func (r *functionRunner) noteFailover(err error) bool {
+	var failover *lease.FailoverError
+	if !errors.As(err, &failover) {
+		return false
+	}
+	if former := r.failover.Swap(failover); former == nil || !former.Since.Equal(failover.Since) {
+		r.log.Warn("no leases are acquired", slog.Any("error", failover))
+	}
+	return true
+}
+
+// failoverError says why no leases are acquired, nil if they are.
+func (r *functionRunner) failoverError() error {
+	if failover := r.failover.Load(); failover != nil && time.Now().Before(failover.Until) {
+		return failover
+	}
+	return nil
 }

@@ -73,7 +73,7 @@ func TestLeaseIsConfirmedInNewWriteRegion(t *testing.T) {
 			t.Errorf("leases are written in %v", address)
 		}
 		account.swapped.Store(true)
-		time.Sleep(6 * time.Minute) // until the account is read again
+		time.Sleep(7 * time.Minute) // until the account is read again, and an expiration more
 		w.writeMany("after", 10)
 		time.Sleep(time.Minute)
 		stop()
@@ -81,7 +81,7 @@ func TestLeaseIsConfirmedInNewWriteRegion(t *testing.T) {
 		if early.Load() > 0 || account.newWrite.Load() == 0 {
 			t.Errorf("%d deliveries before the lease was confirmed; %d writes in the new region", early.Load(), account.newWrite.Load())
 		}
-		if log.FilterMessageSnippet("write region of the lease account changed").Len() != 1 {
+		if log.FilterMessageSnippet("the lease container has failed over").Len() != 1 {
 			t.Errorf("the log says %v", log.All())
 		}
 	})

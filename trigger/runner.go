@@ -46,7 +46,8 @@ type functionRunner struct {
 	toldUnknownForm  atomic.Bool                // the log has told of changes whose form is not known
 
 	refusals      accountRefusals
-	endIfHopeless func() // ends the host if no function has hope; nil if it does not run
+	failover      atomic.Pointer[lease.FailoverError] // last reason why a lease was not acquired, or nil
+	endIfHopeless func()                              // ends the host if no function has hope; nil if it does not run
 
 	mu              sync.Mutex
 	rangeStats      map[string]*rangeStats   // by lease token

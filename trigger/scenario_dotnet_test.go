@@ -2,6 +2,7 @@ package trigger
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -86,7 +87,7 @@ func TestDotNetLeasesAreTakenOverAndReturned(t *testing.T) {
 					t.Errorf("released as %v", newFields)
 				}
 				properties := newFields["properties"].(map[string]any)
-				if properties["own"] != "kept" || properties[epochProperty] != "1" {
+				if properties["own"] != "kept" || properties[epochProperty] != strconv.Itoa(firstEpoch) {
 					t.Errorf("properties %v", properties)
 				}
 				if timestamp, err := time.Parse("2006-01-02T15:04:05.0000000Z", newFields["timestamp"].(string)); err != nil || time.Since(timestamp).Abs() > 2*time.Second {

@@ -115,7 +115,7 @@ func TestAcquisitionBindsFinishedChanges(t *testing.T) {
 				written := w.leaseWrites()
 				_, err := w.host("a", w.recorder("a")).Drain(t.Context())
 				must(t, err)
-				if acquired := written()[0]; acquired.owner != "a" || acquired.epoch() != former.epoch()+1 {
+				if acquired := written()[0]; acquired.owner != "a" || acquired.epoch() <= former.epoch() {
 					t.Errorf("the first write is of owner %q in epoch %d", acquired.owner, acquired.epoch())
 				} else {
 					checkBound(t, acquired, test.bound)

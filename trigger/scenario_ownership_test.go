@@ -70,7 +70,7 @@ func TestAbandonedLeaseIsAcquiredAfterExpiration(t *testing.T) {
 			t.Errorf("%d delivered after the expiry, want 5", got)
 		}
 		stop()
-		if got := w.leaseDocuments()["0"].epoch(); got != 1 {
+		if got := w.leaseDocuments()["0"].epoch(); got < firstEpoch+55 {
 			t.Errorf("epoch %d", got)
 		}
 	})

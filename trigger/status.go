@@ -127,7 +127,7 @@ func (r *functionRunner) functionStatus() FunctionStatus {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := FunctionStatus{Name: r.function.Name, Ranges: []RangeStatus{}, Leases: r.leaseCounts(), SharedWith: r.sharedWith, Units: r.measuredUnits().Hourly}
-	if problem := cmp.Or(r.refusalError(), r.functionProblem, r.waitError()); problem != nil {
+	if problem := cmp.Or(r.refusalError(), r.functionProblem, r.failoverError(), r.waitError()); problem != nil {
 		s.Problem = problem.Error()
 	}
 	for _, stats := range r.rangeStats {

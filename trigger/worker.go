@@ -62,7 +62,7 @@ type rangeWorker struct {
 	callbackRuns  bool         // Function.Opened or Function.Flush was left behind
 	flushErr      error        // why Function.Flush has failed, or nil; valid once workRange has returned
 
-	confirmedRegion atomic.Pointer[string] // write region in which the lease was last confirmed, see WaitTrusted
+	confirmedFailovers atomic.Int64 // of the lease container when the lease was last confirmed, see WaitTrusted
 
 	endWork context.CancelCauseFunc // ends everything; set by workRange
 	caller  context.Context         // of workRange
@@ -82,8 +82,7 @@ func (r *functionRunner) newWorker(held *lease.Held, stop *stopBudget) *rangeWor
 		w.feedSource, w.feedOrigin.isSnapshot = r.feedSource.ForSnapshot(), true
 	}
 	w.setSnapshot(l.Property(lease.SnapshotProperty))
-	region := w.host.leases.WriteRegion()
-	w.confirmedRegion.Store(&region)
+	w.confirmedFailovers.Store(w.host.leases.Failovers())
 	w.rangeStats = newRangeStats(l, w.function, w.leases.Now)
 	w.rangeStats.retentionError, w.rangeStats.report = w.standingProblem, w.reportStall
 	w.rangeDelivery = delivery.New(w.deliveryConfig(), w, newDeliveryStore(w))

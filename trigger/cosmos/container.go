@@ -24,14 +24,15 @@ type Container struct {
 	link           string // dbs/{database}/colls/{name}
 	path           string // link, escaped and with a leading slash
 
-	pinned atomic.Bool // see PinToWriteRegion
+	pinnedFor atomic.Int64 // nanoseconds, see PinToWriteRegion; 0 if the container is not pinned
 
 	mu          sync.Mutex // guards properties and forgetCount
 	properties  *ContainerProperties
 	forgetCount int // calls of Forget
 
-	ranges   rangeMap
-	sessions sessions
+	ranges     rangeMap
+	sessions   sessions
+	placements placements
 }
 
 // Container returns the container of that name. It does no I/O and does not
@@ -55,13 +56,24 @@ func (c *Client) Container(database, container string) *Container {
 	return made
 }
 
-// PinToWriteRegion sends all later requests for documents of the container to the
-// account's first write region, whatever regions are preferred and also if it is not
-// reachable. Etags do not lock across regions: with several write regions, two
-// clients could both replace one version of a document, and one replace would be
-// undone later. Reads in that region see the writes that were accepted there. The
-// container is that of all callers of [Client.Container] with its name.
-func (c *Container) PinToWriteRegion() { c.pinned.Store(true) }
+// PinToWriteRegion sends all later requests for documents of the container, reads as well, to the
+// region that takes their writes, whatever regions are preferred: reads there see the writes that
+// were accepted.
+//
+// If one region of the account writes, requests follow a range that fails over: after a refused
+// request (403/3) or answers that do not come, they try the next region. The service refuses
+// writes in all regions but one, so that a needless try changes nothing.
+//
+// If several regions write, etags do not lock across them: two clients could both replace one
+// version of a document, and one replace would be undone later. Then requests go to the account's
+// first write region, also if it is not reachable, and move only once the account has named
+// another one and the time moveAfter has passed, the longest of all calls. The container is that of all callers of
+// [Client.Container] with its name.
+func (c *Container) PinToWriteRegion(moveAfter time.Duration) {
+	for wanted, known := int64(max(moveAfter, 1)), c.pinnedFor.Load(); wanted > known; known = c.pinnedFor.Load() {
+		c.pinnedFor.CompareAndSwap(known, wanted)
+	}
+}
 
 // WriteRegion returns the host of the account's first write region as the client
 // last read it, "" before that. The account is read again every few minutes, and
@@ -170,6 +182,7 @@ func (c *Container) Forget() {
 	c.mu.Unlock()
 	c.ranges.invalid.Store(true)
 	c.sessions.clear()
+	c.placements.setRanges(nil)
 }
 
 func (c *Client) readResource(ctx context.Context, name, kind, link, path string, v any) error {

@@ -16,7 +16,11 @@
 // The client reads the account before its first request, and again when that
 // information is five minutes old or when a region rejects a request. Writes go
 // to the write region, reads to the first available region of
-// [ClientOptions].PreferredRegions.
+// [ClientOptions].PreferredRegions. If one region writes, a write of a document
+// that is refused (403/3), or that cannot be sent, is sent to the next region at
+// once, and later requests begin there: the range of the document may have failed
+// over while the account's document stays as it is. So do all requests for
+// documents of a container that [Container.PinToWriteRegion] is called for.
 //
 // # Retries
 //
@@ -28,7 +32,8 @@
 //     request did not name a physical range;
 //   - 410/1000: once, after dropping the cached properties and ranges; a feed
 //     read is not retried, because its continuation is no longer valid;
-//   - 403/3 and 403/1008: once a second, after reading the account again;
+//   - 403/3 and 403/1008: once a second, after reading the account again, and of
+//     documents in the other regions before;
 //   - 401 with an Entra ID token: once, with a new token;
 //   - connection errors, timeouts, truncated bodies, 408 and 5xx: reads only,
 //     after a backoff, and from the second failure on in the next region;

@@ -22,6 +22,8 @@ type Query struct {
 
 	MaxItems     int    // hint; 0 means the service's own page size
 	Continuation string // [QueryPage].Continuation of the page before, to resume a query
+
+	rangeID string // asks only this physical range; "" is all that the query is for
 }
 
 // Parameter is a named value in the text of a query.
@@ -42,18 +44,43 @@ type QueryPage struct {
 // Query runs q and yields its pages. An error ends the sequence.
 func (c *Container) Query(ctx context.Context, q Query) iter.Seq2[*QueryPage, error] {
 	return func(yield func(*QueryPage, error) bool) {
-		for {
-			page, err := c.queryPage(ctx, q)
-			if err != nil {
-				yield(nil, err)
-				return
+		parts, err := c.partsOf(ctx, q)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for _, part := range parts {
+			for hasNext := true; hasNext; hasNext = part.Continuation != "" {
+				page, err := c.queryPage(ctx, part)
+				if err != nil {
+					yield(nil, err)
+					return
+				}
+				if !yield(page, nil) {
+					return
+				}
+				part.Continuation = page.Continuation
 			}
-			if !yield(page, nil) || page.Continuation == "" {
-				return
-			}
-			q.Continuation = page.Continuation
 		}
 	}
+}
+
+// partsOf returns the queries to run for q: one for each physical range if some of them are in
+// another region than the others, else q.
+func (c *Container) partsOf(ctx context.Context, q Query) ([]Query, error) {
+	if c.pinnedFor.Load() == 0 || q.PartitionKey != nil || q.Continuation != "" || !c.placements.hasMoved() {
+		return []Query{q}, nil
+	}
+	ranges, err := c.Ranges(ctx)
+	if err != nil {
+		return nil, err
+	}
+	parts := make([]Query, len(ranges))
+	for i, r := range ranges {
+		parts[i] = q
+		parts[i].rangeID = r.ID
+	}
+	return parts, nil
 }
 
 func (c *Container) queryPage(ctx context.Context, q Query) (*QueryPage, error) {
@@ -107,6 +134,9 @@ func (c *Container) queryOperation(q Query) (*operation, error) {
 	}
 	if q.PartitionKey == nil {
 		h.Set(headerCrossPartition, "true")
+		if q.rangeID != "" {
+			h.Set(headerPartitionRangeID, q.rangeID)
+		}
 		return op, nil
 	}
 	if err := q.PartitionKey.check(); err != nil {

@@ -60,6 +60,9 @@ func (c *Container) Ranges(ctx context.Context) ([]Range, error) {
 		m.etag = ""
 		current, err = c.readRanges(ctx, m)
 	}
+	if err == nil {
+		c.placements.setRanges(current)
+	}
 	return current, err
 }
 

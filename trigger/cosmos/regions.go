@@ -66,6 +66,10 @@ type regions struct {
 	mu            sync.Mutex // guards the fields below; never held during a request
 	reads, writes []*url.URL
 	firstWrite    *url.URL             // endpoint of the account's first write region, whatever is preferred
+	formerWrite   *url.URL             // first write region before the last change, of several that write
+	multiple      bool                 // all regions write
+	changes       int64                // times that the account named another first write region
+	changedAt     time.Time            // last of these
 	rereadAt      time.Time            // time at which the account is read again
 	notBefore     time.Time            // no repeated read before this time, because the last one failed
 	penalties     map[string]time.Time // by host: time until which it comes last
@@ -80,27 +84,59 @@ func newRegions(base *url.URL, preferred []string, account func(context.Context)
 	}
 }
 
-// endpoints returns the endpoints to which op may be sent, best first.
-func (r *regions) endpoints(ctx context.Context, op *operation) ([]*url.URL, error) {
+// route is where an operation may be sent.
+type route struct {
+	endpoints []*url.URL // best first
+	movable   bool       // the operation follows its range to another region, see placements
+	first     string     // of a movable one: host of the account's first write region
+
+}
+
+// route returns where op may be sent.
+func (r *regions) route(ctx context.Context, op *operation) (route, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return route{}, err
 	}
 	if op.kind != "" {
 		if err := r.refresh(ctx); err != nil {
-			return nil, err
+			return route{}, err
 		}
 	}
+	to := r.accountRoute(op)
+	if to.movable && op.container.placements.inUse.Load() {
+		to.endpoints = op.container.placements.order(op.container.rangeOf(op), op.write, to.endpoints)
+	}
+	return to, nil
+}
+
+// accountRoute is route by the account's document alone.
+func (r *regions) accountRoute(op *operation) route {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch {
-	case op.kind == "":
-		return r.reachableFirst(r.accountEndpoints()), nil
-	case op.container != nil && op.container.pinned.Load():
-		return []*url.URL{r.firstWrite}, nil
-	case op.write:
-		return r.reachableFirst(r.writes), nil
+	if op.kind == "" {
+		return route{endpoints: r.reachableFirst(r.accountEndpoints())}
 	}
-	return r.reachableFirst(r.reads), nil
+	pinnedFor := time.Duration(0)
+	if op.container != nil {
+		pinnedFor = time.Duration(op.container.pinnedFor.Load())
+	}
+	switch pinned := pinnedFor > 0; {
+	case op.kind == "docs" && !r.multiple && (pinned || op.write):
+		endpoints := []*url.URL{r.firstWrite}
+		for _, u := range r.reads {
+			if u.Host != r.firstWrite.Host {
+				endpoints = append(endpoints, u)
+			}
+		}
+		return route{endpoints: endpoints, movable: len(endpoints) > 1, first: r.firstWrite.Host}
+	case r.waits(pinnedFor):
+		return route{endpoints: []*url.URL{r.formerWrite}}
+	case pinned:
+		return route{endpoints: []*url.URL{r.firstWrite}}
+	case op.write:
+		return route{endpoints: r.reachableFirst(r.writes)}
+	}
+	return route{endpoints: r.reachableFirst(r.reads)}
 }
 
 // reachableFirst moves unreachable regions to the end.
@@ -248,6 +284,13 @@ func (r *regions) adopt(a Account) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if former := r.firstWrite; former != nil && former.Host != first[0].Host {
+		r.changes, r.changedAt, r.formerWrite = r.changes+1, time.Now(), nil
+		if a.MultipleWriteRegions {
+			r.formerWrite = former
+		}
+	}
+	r.multiple = a.MultipleWriteRegions
 	r.reads, r.writes, r.firstWrite, r.rereadAt = reads, writes, first[0], time.Now().Add(accountAge)
 	return nil
 }
@@ -261,6 +304,37 @@ func (r *regions) writeRegion() string {
 		return ""
 	}
 	return r.firstWrite.Host
+}
+
+// lastChange returns when the account last named another first write region, zero if it has not.
+func (r *regions) lastChange() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.changedAt
+}
+
+// waits reports whether the requests of a container that is pinned for a time have not moved
+// to the new one of several write regions yet. The caller holds mu.
+func (r *regions) waits(pinnedFor time.Duration) bool {
+	return r.formerWrite != nil && time.Since(r.changedAt) < pinnedFor
+}
+
+// changeCount counts the changes of the first write region, and the moves that follow them.
+func (r *regions) changeCount(pinnedFor time.Duration) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	count := 2 * r.changes
+	if r.waits(pinnedFor) {
+		count--
+	}
+	return count
+}
+
+// areSeveral reports whether the account has several regions.
+func (r *regions) areSeveral() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.reads, func(u *url.URL) bool { return u.Host != r.firstWrite.Host })
 }
 
 // orderEndpoints returns the endpoints of regions, preferred regions first.

@@ -117,27 +117,6 @@ func TestUnreachableRegionIsAvoided(t *testing.T) {
 	})
 }
 
-// If a region rejects a write, the write is sent to the write region that the
-// account then lists.
-func TestWriteFollowsRegionFailover(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newService(t, status(403, "x-ms-substatus", "3"), status(403, "x-ms-substatus", "3"), ok("{}"))
-		s.account = func(n int, _ *http.Request) (*http.Response, error) {
-			if n < 2 {
-				return reply(200, accountBody(west, north)), nil
-			}
-			return reply(200, accountBody(north, west)), nil
-		}
-		if err := writeOne(t.Context(), s.container()); err != nil {
-			t.Fatal(err)
-		}
-		wantHosts(t, s, "westus", "westus", "northeurope")
-		if diff := cmp.Diff([]time.Duration{time.Second, time.Second}, s.gaps()); diff != "" {
-			t.Error(diff)
-		}
-	})
-}
-
 // If an account has one write region, writes go to it, regardless of the
 // preference; if it has more, writes follow the preference.
 func TestWriteRegions(t *testing.T) {
@@ -175,7 +154,7 @@ func TestPinnedContainerUsesFirstWriteRegion(t *testing.T) {
 		}
 		c := s.client(&ClientOptions{PreferredRegions: []string{"second"}}).Container("db", "c")
 		other := s.client(&ClientOptions{PreferredRegions: []string{"second"}}).Container("db", "c")
-		c.PinToWriteRegion()
+		c.PinToWriteRegion(time.Minute)
 		for _, call := range []func(context.Context, *Container) error{readOne, writeOne, aQuery} {
 			if err := call(t.Context(), c); err != nil {
 				t.Fatal(err)
@@ -188,10 +167,16 @@ func TestPinnedContainerUsesFirstWriteRegion(t *testing.T) {
 		oldRegion := c.WriteRegion()
 		first, second = north, west
 		time.Sleep(accountAge)
-		if err := writeOne(t.Context(), c); err != nil {
-			t.Fatal(err)
+		for _, pause := range []time.Duration{0, 59 * time.Second, time.Second} {
+			time.Sleep(pause)
+			if err := writeOne(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
 		}
-		wantHosts(t, s, "westus", "westus", "westus", "northeurope", "northeurope")
+		wantHosts(t, s, "westus", "westus", "westus", "northeurope", "westus", "westus", "northeurope")
+		if c.Failovers() != 2 || time.Since(c.FailedOver(NewPartitionKey("k"))) != time.Minute {
+			t.Errorf("%d failovers, the last one at %s", c.Failovers(), c.FailedOver(NewPartitionKey("k")))
+		}
 		if now := c.WriteRegion(); now == oldRegion || now != "games-northeurope.documents.azure.com:443" {
 			t.Errorf("write region %q after %q", now, oldRegion)
 		}

@@ -3,6 +3,7 @@ package cosmos
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -26,6 +27,9 @@ const (
 
 // statusRetryWith is the service's answer to a write that met another one: repeat it.
 const statusRetryWith = 449
+
+// errNoAnswer is in the error of an attempt that took too long.
+var errNoAnswer = errors.New("no complete answer")
 
 type throttleKey struct{}
 
@@ -69,19 +73,28 @@ func (p *retryPolicy) Do(req *policy.Request) (*http.Response, error) {
 	req.OperationValue(&op)
 	ctx := req.Raw().Context()
 	var used retryUsage
+	var to route
 	for {
-		endpoints, err := p.client.regions.endpoints(ctx, op)
-		if err != nil {
-			return nil, used.withRefusal(fmt.Errorf("%s: %w", op, err))
+		var err error
+		if used.moves == 0 {
+			if to, err = p.client.regions.route(ctx, op); err != nil {
+				return nil, used.withRefusal(fmt.Errorf("%s: %w", op, err))
+			}
 		}
-		endpoint := endpoints[used.regionShift%len(endpoints)]
-		resp, err := p.try(ctx, req, op, endpoint)
+		endpoint := to.endpoints[used.regionShift%len(to.endpoints)]
+		resp, err := p.try(ctx, req, op, endpoint, to.movable)
 		decision := decideRetry(op, resp, err, p.token)
+		if to.movable {
+			p.recordPlacement(ctx, op, to, endpoint, resp, decision)
+		}
 		if decision.action == succeed {
 			return resp, nil
 		}
-		p.recordFindings(op, endpoint, decision)
-		wait, retry := p.planRetry(&used, decision)
+		wait, retry := time.Duration(0), p.options.MaxRetries > 0
+		if !used.move(to, decision) {
+			p.recordFindings(op, endpoint, decision)
+			wait, retry = p.planRetry(&used, decision)
+		}
 		if resp != nil && (resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == statusRetryWith) && ctx.Value(throttleKey{}) != nil {
 			retry = false
 		}
@@ -99,7 +112,7 @@ func (p *retryPolicy) Do(req *policy.Request) (*http.Response, error) {
 }
 
 // try sends op once. If the answer is a success, try reads it into op.answer.
-func (p *retryPolicy) try(ctx context.Context, req *policy.Request, op *operation, endpoint *url.URL) (*http.Response, error) {
+func (p *retryPolicy) try(ctx context.Context, req *policy.Request, op *operation, endpoint *url.URL, movable bool) (*http.Response, error) {
 	if op.feed {
 		select {
 		case p.client.feedSlots <- struct{}{}:
@@ -108,10 +121,13 @@ func (p *retryPolicy) try(ctx context.Context, req *policy.Request, op *operatio
 			return nil, ctx.Err()
 		}
 	}
-	attemptCtx := ctx
-	if p.options.TryTimeout > 0 {
+	attemptCtx, timeout := ctx, p.options.TryTimeout
+	if movable && (timeout <= 0 || timeout > movingTimeout) {
+		timeout = movingTimeout
+	}
+	if timeout > 0 {
 		var cancel context.CancelFunc
-		attemptCtx, cancel = context.WithTimeout(ctx, p.options.TryTimeout)
+		attemptCtx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
 	sent := req.WithContext(attemptCtx)
@@ -124,12 +140,12 @@ func (p *retryPolicy) try(ctx context.Context, req *policy.Request, op *operatio
 		p.client.clock.observe(resp)
 		op.charge += charge(resp.Header)
 		if op.container != nil && isAnsweredByRange(op, resp) {
-			op.container.sessions.observe(resp)
+			op.container.observeAnswer(resp)
 		}
 		err = p.read(op, resp)
 	}
 	if err != nil && attemptCtx.Err() != nil && ctx.Err() == nil {
-		err = fmt.Errorf("no complete answer within %v", p.options.TryTimeout)
+		err = fmt.Errorf("%w within %v", errNoAnswer, timeout)
 	}
 	return resp, err
 }
@@ -200,16 +216,50 @@ func (p *retryPolicy) recordFindings(op *operation, endpoint *url.URL, decision 
 	}
 }
 
+// recordPlacement tells the container in which region an attempt was answered, or not. Refusals
+// for the rate, conflicts and other such answers are those of a range that is there.
+func (p *retryPolicy) recordPlacement(ctx context.Context, op *operation, to route, endpoint *url.URL, resp *http.Response, decision retryDecision) {
+	c := op.container
+	lost, refused := resp == nil || decision.nextRegion || decision.outcomeUnknown, decision.action == rereadAccount
+	switch {
+	case lost && ctx.Err() != nil: // the caller has ended it
+	case lost, refused:
+		c.placements.inUse.Store(true)
+		if refused { // not if a region is silent: that may be the one that is asked for the ranges
+			c.locate(ctx)
+		}
+		c.placements.failed(c.rangeOf(op), to.endpoints, endpoint, refused)
+	case c.placements.inUse.Load() && c.placements.succeeded(c.rangeOf(op), endpoint.Host, to.first):
+		p.client.regions.markStale() // the whole account may have failed over
+	}
+}
+
 // retryUsage counts the retries of one call.
 type retryUsage struct {
 	retries      int           // those of rereadAccount not included
 	regional     int           // retries of rereadAccount
 	regionShift  int           // how many regions down the list the next attempt goes
+	moves        int           // attempts that went on in the next region at once, since the last wait
 	failures     int           // that another region may not have
 	throttled    time.Duration // total wait for 429
 	refusal      error         // last answer to this read that was 429, 449 or 503, or nil
 	tokenRenewed bool
 	cacheDropped bool
+}
+
+// move reports whether the call goes on in the next region at once. Once all have been asked, it
+// waits, and begins again with the first one.
+func (u *retryUsage) move(to route, decision retryDecision) bool {
+	if !to.movable {
+		return false
+	}
+	if !decision.isElsewhere() || u.moves >= len(to.endpoints)-1 {
+		u.moves, u.regionShift = 0, 0
+		return false
+	}
+	u.moves++
+	u.regionShift++
+	return true
 }
 
 // withRefusal adds the last refusal to the error of a read whose last attempt got no

@@ -28,8 +28,15 @@ type retryDecision struct {
 	wait           time.Duration // of throttle; 0 if the service requested none
 	nextRegion     bool          // another region may answer
 	unreachable    bool          // no connection could be made
+	silent         bool          // no answer came in time
 	recreated      bool          // the container was deleted and created again
 	outcomeUnknown bool          // the service may have applied the write
+}
+
+// isElsewhere reports whether the attempt changed nothing, and the range of the request may be in
+// another region.
+func (d retryDecision) isElsewhere() bool {
+	return d.unreachable || d.silent && !d.outcomeUnknown || d.action == rereadAccount
 }
 
 // decideRetry decides how a call continues after one attempt, which ended with
@@ -43,7 +50,7 @@ func decideRetry(op *operation, resp *http.Response, err error, token bool) retr
 	case errors.Is(err, errTooLarge), errors.Is(err, ErrNotAdmitted):
 		return retryDecision{}
 	case err != nil: // reading the body failed, which only reads report
-		return retryDecision{action: backoff, nextRegion: true}
+		return retryDecision{action: backoff, nextRegion: true, silent: errors.Is(err, errNoAnswer)}
 	case isSuccess(resp):
 		return retryDecision{action: succeed}
 	}
@@ -110,9 +117,9 @@ func decideByError(op *operation, err error) retryDecision {
 	case isNotSent(err):
 		return retryDecision{action: backoff, unreachable: true}
 	case op.write:
-		return retryDecision{outcomeUnknown: true}
+		return retryDecision{outcomeUnknown: true, silent: errors.Is(err, errNoAnswer)}
 	}
-	return retryDecision{action: backoff, nextRegion: true}
+	return retryDecision{action: backoff, nextRegion: true, silent: errors.Is(err, errNoAnswer)}
 }
 
 // isPermanent reports whether err occurred before the request was sent and

@@ -18,8 +18,9 @@ type sessions struct {
 	byRange map[string]sessionToken // by id of the range
 }
 
-// observe adopts the tokens of an answer. A late answer does not set a session back.
-func (s *sessions) observe(resp *http.Response) {
+// observe adopts the tokens of an answer, and returns the ranges whose version has risen. A late
+// answer does not set a session back.
+func (s *sessions) observe(resp *http.Response) (raised []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for one := range strings.SplitSeq(resp.Header.Get(headerSessionToken), ",") {
@@ -32,6 +33,9 @@ func (s *sessions) observe(resp *http.Response) {
 		if err != nil { // no answer of this version of the API
 			continue
 		}
+		if found && token.version > known.version {
+			raised = append(raised, id)
+		}
 		if found {
 			token = known.merge(token)
 		}
@@ -40,6 +44,7 @@ func (s *sessions) observe(resp *http.Response) {
 		}
 		s.byRange[id] = token
 	}
+	return raised
 }
 
 // token returns the token to send with a read of a range, "" if there is none. A

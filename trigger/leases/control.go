@@ -79,7 +79,7 @@ func NewControl(leases *cosmos.Container, source Source, opts *ControlOptions) (
 	if opts != nil {
 		c.options = *opts
 	}
-	leases.PinToWriteRegion()
+	leases.PinToWriteRegion(lease.DefaultExpiration)
 	c.owner = cmp.Or(c.options.Operator, "operator-"+rand.Text()[:8])
 	return c, nil
 }
@@ -114,7 +114,7 @@ type Info struct {
 	Max          string    `json:"max"`          // "" if the keys are not known yet
 	Owner        string    `json:"owner"`        // "" is free
 	OwnerKind    OwnerKind `json:"ownerKind"`    // the processor that the owner runs
-	Epoch        int64     `json:"epoch"`        // acquisitions so far
+	Epoch        int64     `json:"epoch"`        // rises with each acquisition
 	Continuation string    `json:"continuation"` // "" before the first checkpoint
 	Written      time.Time `json:"written"`      // by the owner, on the service's clock
 	Paused       bool      `json:"paused"`       // by an operator; an owner releases the lease at its next write

@@ -11,7 +11,8 @@ import (
 )
 
 // Acquire makes this host the owner of a lease. The error wraps [ErrLost] if
-// another host was faster or the lease is not free any more. After ctx has ended
+// another host was faster or the lease is not free any more, and is a [FailoverError] if it
+// is too early after a failover. After ctx has ended
 // no request to acquire is sent. One that is under way continues until the context
 // requests ends: a lease that this host owns without knowing it would be idle until
 // it expires.
@@ -29,9 +30,12 @@ func (s *Set) Acquire(ctx, requests context.Context, l *Lease, listed *Index, re
 	if cause := context.Cause(ctx); cause != nil {
 		return nil, cause
 	}
+	if err := s.afterFailover(l); err != nil {
+		return nil, fmt.Errorf("acquire lease %q: %w", l.token, err)
+	}
 	finish, cancel := context.WithTimeout(requests, s.cfg.StopGrace)
 	defer cancel()
-	next := nextAcquisition(l, s.cfg.Owner, s.cfg.Incarnation, s.cfg.Expiration)
+	next := nextAcquisition(l, s.Now(), s.cfg.Owner, s.cfg.Incarnation, s.cfg.Expiration)
 	delete(next.properties, holderProperty)
 	if s.cfg.AppName != "" {
 		next.properties[holderProperty] = s.holder()
@@ -40,19 +44,47 @@ func (s *Set) Acquire(ctx, requests context.Context, l *Lease, listed *Index, re
 	if retire {
 		next.properties[retiringProperty] = "1"
 	}
-	acquired, sent, err := s.store.acquireLease(cosmos.WithRetriesUntil(finish, ctx), next)
+	acquired, sent, err := s.store.acquireLease(cosmos.WithRetriesUntil(finish, ctx), next, l.Epoch())
 	if err != nil {
 		return nil, err
 	}
 	return s.newHeld(newWriter(s.store, acquired, sent, s.cfg.RenewInterval, s.cfg.Expiration, s.cfg.Log), l, listed), nil
 }
 
+// FailoverError is why a lease is not acquired: its partition has failed over. The failover may
+// have lost the newest renewal of an owner that works on. That owner finds out with its next
+// write, or loses trust, before an expiration has passed.
+type FailoverError struct {
+	Since time.Time // when this host has seen a sign of it
+	Until time.Time // when the lease may be acquired
+}
+
+func (e *FailoverError) Error() string {
+	return fmt.Sprintf("the lease container has failed over, or its region has changed: leases are acquired from %s on", e.Until.UTC().Format(time.RFC3339))
+}
+
+// afterFailover returns a [FailoverError] if it is too early to acquire a lease.
+func (s *Set) afterFailover(l *Lease) error {
+	since := s.store.container.FailedOver(l.partitionKey)
+	if since.IsZero() {
+		return nil
+	}
+	if until := since.Add(l.expiration(s.cfg.Expiration)); time.Now().Before(until) {
+		return &FailoverError{since, until}
+	}
+	return nil
+}
+
+// nextEpoch is the epoch of a new owner. It is the time of the service at least, as the first
+// epoch is: a failover may have lost the acquisitions that followed l, with their epochs.
+func nextEpoch(l *Lease, now time.Time) int64 { return max(l.Epoch()+1, now.Unix()) }
+
 // nextAcquisition returns the version of l that makes a host its owner, with the
 // next epoch.
-func nextAcquisition(l *Lease, owner, incarnation string, expiration time.Duration) *Lease {
+func nextAcquisition(l *Lease, now time.Time, owner, incarnation string, expiration time.Duration) *Lease {
 	next := l.clone()
 	next.owner = owner
-	next.raiseEpoch(l, l.Epoch()+1)
+	next.raiseEpoch(l, nextEpoch(l, now))
 	next.properties[incarnationProperty] = incarnation
 	next.properties[expirationProperty] = expiration.String()
 	next.properties[protocolProperty] = strconv.Itoa(protocolVersion)
@@ -65,9 +97,9 @@ func nextAcquisition(l *Lease, owner, incarnation string, expiration time.Durati
 }
 
 // acquireLease writes next, see nextAcquisition, and returns the lease as stored and
-// when the write left. ErrLost means that another host was faster, or that the
+// when the write left; former is the epoch before. ErrLost means that another host was faster, or that the
 // previous owner is alive; the next pass of the balancer sees which.
-func (s *leaseStore) acquireLease(ctx context.Context, next *Lease) (held *Lease, sent time.Time, err error) {
+func (s *leaseStore) acquireLease(ctx context.Context, next *Lease, former int64) (held *Lease, sent time.Time, err error) {
 	mine := next.ownership()
 	sent = time.Now()
 	err = s.replaceLease(ctx, next)
@@ -81,7 +113,7 @@ func (s *leaseStore) acquireLease(ctx context.Context, next *Lease) (held *Lease
 	if readErr != nil {
 		return nil, sent, fmt.Errorf("acquire lease %q: %w", next.token, errors.Join(err, readErr))
 	}
-	if fresh.ownership() != mine {
+	if got := fresh.ownership(); got.owner != mine.owner || got.incarnation != mine.incarnation || got.epoch <= former {
 		return nil, sent, fmt.Errorf("acquire lease %q: %w (owner %q)", next.token, ErrLost, fresh.owner)
 	}
 	return fresh, time.Time{}, nil // an earlier request may have written it: trust nothing before the next write

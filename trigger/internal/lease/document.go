@@ -52,7 +52,7 @@ const (
 	// of a split inherit it, and a write that sets another position removes it.
 	SnapshotProperty = "halley.snapshot"
 
-	epochProperty        = "halley.epoch"       // acquisitions so far, decimal
+	epochProperty        = "halley.epoch"       // rises with each acquisition, see nextEpoch; decimal
 	incarnationProperty  = "halley.incarnation" // owner name, "/", and a random text for each host process
 	expirationProperty   = "halley.expiration"  // expiration interval of the owner, Go syntax
 	tombstoneProperty    = "halley.tombstone"   // set if the account refused to delete the lease of a split range
@@ -175,10 +175,15 @@ func (l *Lease) freeFrom(expiration time.Duration) time.Time {
 	if l.owner == "" {
 		return l.written
 	}
+	return l.written.Add(l.expiration(expiration) + time.Second)
+}
+
+// expiration returns the longer one of this host's expiration and that which the owner announced.
+func (l *Lease) expiration(own time.Duration) time.Duration {
 	if d, err := time.ParseDuration(l.properties[expirationProperty]); err == nil {
-		expiration = max(expiration, min(d, longestExpiration))
+		return max(own, min(d, longestExpiration))
 	}
-	return l.written.Add(expiration + time.Second)
+	return own
 }
 
 // ownership identifies one acquisition of a lease. The owner's name is not

@@ -158,7 +158,7 @@ func (s *Set) writeUnowned(ctx context.Context, l *Lease, force bool, change fun
 func (s *Set) unowned(l *Lease) *Lease {
 	next := l.clone()
 	next.owner = ""
-	next.raiseEpoch(l, l.Epoch()+1)
+	next.raiseEpoch(l, nextEpoch(l, s.Now()))
 	for _, name := range []string{incarnationProperty, expirationProperty, protocolProperty, uncleanExitsProperty} {
 		delete(next.properties, name)
 	}
@@ -175,7 +175,7 @@ func (s *Set) claim(ctx context.Context, l *Lease, force bool) (*Lease, error) {
 			return l, nil
 		}
 		if force || !l.answersRequests() {
-			taken, _, err := s.store.acquireLease(ctx, nextAcquisition(l, s.cfg.Owner, s.cfg.Incarnation, s.cfg.Expiration))
+			taken, _, err := s.store.acquireLease(ctx, nextAcquisition(l, s.Now(), s.cfg.Owner, s.cfg.Incarnation, s.cfg.Expiration), l.Epoch())
 			if err == nil {
 				return taken, backoff.Sleep(ctx, l.timeToNotice())
 			}
