@@ -37,6 +37,7 @@ func (f Function) WithDefaults() Function {
 	f.BreakerLimit = cmp.Or(f.BreakerLimit, 10)
 	f.BreakerPause = cmp.Or(f.BreakerPause, time.Minute)
 	f.StallAfter = cmp.Or(f.StallAfter, time.Minute)
+	f.LostPosition = cmp.Or(f.LostPosition, lostPositionStall)
 	if f.FeedPollMin == 0 {
 		f.FeedPollMin = shortestPoll
 		if f.FeedPollDelay > 0 {

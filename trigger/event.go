@@ -64,7 +64,7 @@ const (
 	ClosedGone       CloseReason = "gone"        // the range split or merged; children follow
 	ClosedHandedOver CloseReason = "handed over" // another host asked for its share
 	ClosedPaused     CloseReason = "paused"      // an operator has paused the range
-	ClosedPhaseEnded CloseReason = "phase ended" // the snapshot of the range was read, or has to begin again; the lease is acquired again at once
+	ClosedPhaseEnded CloseReason = "phase ended" // the snapshot of the range was read, or has to begin again, or the position was set back after a failover; the lease is acquired again at once
 	ClosedLeaseLost  CloseReason = "lease lost"  // another host has it, or it was deleted, or an operator has moved its position
 	ClosedStuck      CloseReason = "stuck"       // the handler did not return
 	ClosedBroken     CloseReason = "broken"      // the feed or the lease cannot be used
@@ -93,7 +93,7 @@ func reasonOf(err error) CloseReason {
 		return ClosedHandedOver
 	case errors.Is(err, errPaused):
 		return ClosedPaused
-	case errors.Is(err, feed.ErrSnapshotRead), errors.Is(err, errSnapshotVoid):
+	case errors.Is(err, feed.ErrSnapshotRead), errors.Is(err, errSnapshotVoid), errors.Is(err, errFeedFailedOver), errors.Is(err, errPositionLost):
 		return ClosedPhaseEnded
 	case errors.Is(err, lease.ErrLost):
 		return ClosedLeaseLost

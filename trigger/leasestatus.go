@@ -8,6 +8,7 @@ import (
 
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/delivery"
+	"halley/trigger/internal/feed"
 	"halley/trigger/internal/lease"
 	"halley/trigger/stall"
 )
@@ -33,6 +34,10 @@ func stallOf(err error) stall.Kind {
 func feedStallOf(err error) stall.Kind {
 	if throttled, _ := cosmos.IsThrottled(err); throttled {
 		return stall.FeedThrottled
+	}
+	var ahead *feed.AheadError
+	if errors.As(err, &ahead) {
+		return stall.PositionAhead
 	}
 	return stall.FeedFails
 }

@@ -46,6 +46,12 @@ type Function struct {
 	// StallAfter is how long a range may make no progress before the log and an event
 	// of kind EventStalled say so: 1 min. Five equal failures in a row count as well.
 	StallAfter time.Duration
+	// LostPosition says what happens to a range whose position no region of the account has
+	// reached, because an unplanned failover has lost changes: "stall" keeps it, and an operator
+	// sets it back; "seek" sets it back by itself after a minute, to 15 minutes before the last
+	// read that agreed with it, or in all-versions mode to what all regions had. Then changes are
+	// delivered again. By default "stall".
+	LostPosition string
 	// Checkpoint says how often positions are saved; by default every 200 ms while there is progress.
 	Checkpoint Checkpoint
 	// ResetLeases deletes the function's existing leases when the host first

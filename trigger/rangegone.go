@@ -33,5 +33,5 @@ func (w *rangeWorker) locateRange(ctx context.Context) (feed.Target, error) {
 }
 
 func isFinalRead(err error) bool {
-	return errors.Is(err, lease.ErrSplit) || errors.Is(err, lease.ErrMergedUnknown) || errors.Is(err, errSuperseded) || errors.Is(err, errSnapshotVoid)
+	return errors.Is(err, lease.ErrSplit) || errors.Is(err, lease.ErrMergedUnknown) || errors.Is(err, errSuperseded) || errors.Is(err, errSnapshotVoid) || errors.Is(err, errFeedFailedOver) || errors.Is(err, errPositionLost)
 }

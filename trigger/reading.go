@@ -21,8 +21,9 @@ func (w *rangeWorker) newReader() *feed.Reader {
 		ReadTimeout: w.host.options.LeaseExpirationInterval, JitterKey: w.jitterKey(),
 		RunRequest: w.host.requests.run, Budget: w.host.pageBudget, Reserved: w.reservedBytes,
 		FirstPosition: w.firstPosition, SnapshotEnd: w.snapshotEnd, Locate: w.locateRange, Relocate: w.relocateRange, IsFinal: isFinalRead,
-		UntilPoll:   func() time.Duration { return w.host.untilPoll(w.held.Lease().Token(), pollDelay) },
-		PayRead:     w.payRead,
+		UntilPoll: func() time.Duration { return w.host.untilPoll(w.held.Lease().Token(), pollDelay) },
+		PayRead:   w.payRead,
+		Verify:    w.verifyPage, VerifyPosition: w.verifyPosition,
 		ObservePage: w.observePage,
 		ReportProblem: func(err error, failures int) {
 			w.rangeStats.setProblem(delivery.AllLanes, feedStallOf(err), err)

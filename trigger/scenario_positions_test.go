@@ -9,6 +9,8 @@ import (
 
 	"halley/trigger/internal/feed"
 	"halley/trigger/leases"
+
+	"halley/trigger/emulator"
 )
 
 // A position that the feed does not have is refused before it is written, by a seek and by an
@@ -23,7 +25,7 @@ func TestPositionsAreCheckedAgainstTheFeed(t *testing.T) {
 		{`"garbage"`, "cannot be read after the position", false},
 	} {
 		t.Run(fmt.Sprint(test.position, test.lenient), func(t *testing.T) {
-			inWorld(t, 1, func(t *testing.T, w *world) {
+			inWorldOf(t, emulator.Options{Manners: emulator.Manners{RefuseAhead: true}}, 1, func(t *testing.T, w *world) {
 				w.writeMany("doc", 5)
 				_, err := w.host("a", w.recorder("a")).Drain(t.Context())
 				must(t, err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"halley/trigger/cosmos"
+	"halley/trigger/emulator"
 	"halley/trigger/internal/backoff"
 )
 
@@ -50,6 +51,12 @@ func sourceSettings() []settingCase {
 			measure:  func(r *settingRun) float64 { return r.leasesBeginningWith("processor") },
 			// Leases of 2 ranges and the marker of the bootstrap.
 			defaultBounds: exactly(0), otherBounds: exactly(3),
+		},
+		{
+			field: "Function.LostPosition", quantity: "documents of 5 that the service kept, after a failover that lost 10",
+			setOther: func(_ *settingRun, f *Function, _ *Options) { f.LostPosition = "seek" },
+			account:  emulator.Options{Regions: []string{west, north}, PartitionFailover: true, Manners: emulator.Manners{FailoverKeepsVersion: true}},
+			measure:  (*settingRun).keptDocuments, defaultBounds: exactly(0), otherBounds: exactly(5),
 		},
 		{
 			field: "Function.Container", quantity: "changes",
@@ -273,6 +280,20 @@ func checkpointSettings() []settingCase {
 			defaultBounds: exactly(60), otherBounds: exactly(0),
 		},
 	}
+}
+
+// keptDocuments returns how many documents are delivered that were written after a failover that lost
+// more, and that neither version nor region tells of.
+func (r *settingRun) keptDocuments() float64 {
+	stop := r.startHost(r.newHost(r.recorder("a")))
+	r.pauseReplication(north)
+	r.writeMany("lost", 10)
+	time.Sleep(time.Minute)
+	r.failOver("items", north, emulator.FailoverUnplanned)
+	r.writeMany("kept", 5)
+	time.Sleep(3 * time.Minute)
+	stop()
+	return float64(r.deliveredDocuments() - 10)
 }
 
 // changesOfDrain drains 13 documents, of which 3 are wanted, and returns the changes.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"halley/trigger/cosmos"
+	"halley/trigger/emulator"
 )
 
 // settingCase shows the effect of one field by two runs of one scenario: with its default
@@ -21,6 +22,7 @@ type settingCase struct {
 	field         string // with its type, as in "Function.MaxAhead"
 	setOther      func(r *settingRun, f *Function, o *Options)
 	ranges        int // 1 by default
+	account       emulator.Options
 	measure       func(r *settingRun) float64
 	quantity      string // measured, with its unit
 	defaultBounds bounds
@@ -112,7 +114,7 @@ func (c settingCase) check(t *testing.T) {
 }
 
 func (c settingCase) run(t *testing.T, isOther bool) (n float64) {
-	inWorld(t, max(c.ranges, 1), func(t *testing.T, w *world) {
+	inWorldOf(t, c.account, max(c.ranges, 1), func(t *testing.T, w *world) {
 		r := &settingRun{world: w, began: time.Now(), store: &memoryStore{}, apply: func(*Function, *Options) {}}
 		if isOther {
 			r.apply = func(f *Function, o *Options) { c.setOther(r, f, o) }

@@ -156,6 +156,5 @@ func (w *rangeWorker) endSnapshot(ended error) {
 		return
 	}
 	w.setSnapshot("")
-	w.held.Snapshot = func() (string, string) { return position, "" }
-	w.held.Advance(position, time.Now())
+	w.releaseAt(position)
 }

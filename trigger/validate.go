@@ -136,6 +136,9 @@ func (f Function) validateStart(p *problems) {
 	if isSnapshot && f.Checkpoint.Manual && f.Flush == nil {
 		p.add("StartFrom", f.StartFrom, "at the end of a snapshot all changes must be durable: set Flush, or remove Manual from Checkpoint")
 	}
+	if f.LostPosition != lostPositionStall && f.LostPosition != lostPositionSeek {
+		p.add("LostPosition", f.LostPosition, "must be %q or %q", lostPositionStall, lostPositionSeek)
+	}
 	if f.StartFrom == FromContinuation("") {
 		p.add("StartFrom", "", "FromContinuation needs a continuation: choose FromNow or FromBeginning")
 	}

@@ -62,6 +62,9 @@ type rangeWorker struct {
 	callbackRuns  bool         // Function.Opened or Function.Flush was left behind
 	flushErr      error        // why Function.Flush has failed, or nil; valid once workRange has returned
 
+	kept     atomic.Pointer[keptFeed] // see feedregion.go; nil if nothing is known
+	resumeAt int64                    // LSN at which the range is read again; valid once the work has ended with errFeedFailedOver
+
 	confirmedFailovers atomic.Int64 // of the lease container when the lease was last confirmed, see WaitTrusted
 
 	endWork context.CancelCauseFunc // ends everything; set by workRange
@@ -101,6 +104,8 @@ func (r *functionRunner) newWorker(held *lease.Held, stop *stopBudget) *rangeWor
 	held.SetProperty(pageItemsProperty, w.pageItemsProperty)
 	held.SetProperty(unitsProperty, func() string { return r.measuredUnits().String() })
 	held.SetProperty(lease.SnapshotProperty, w.snapshotProperty)
+	w.kept.Store(parseKept(l.Property(keptProperty)))
+	held.SetProperty(keptProperty, w.keptProperty)
 	held.RunningUntil = w.runningCalls.latestEnd
 	held.OnCheckpoint = func(continuation string) {
 		w.emitEvent(Event{Kind: EventCheckpointed, Range: l.Token(), Epoch: held.Epoch(), Continuation: continuation})
@@ -270,6 +275,7 @@ func (w *rangeWorker) concludeLease(err error, children []*lease.Lease) error {
 			w.rangeDelivery.EndAnnouncements()
 		}
 		w.endSnapshot(err)
+		w.endFailover(ctx, err)
 		if err := w.held.Release(ctx); err != nil {
 			w.log.Warn("could not release lease; it will expire", slog.Any("error", err))
 		}

@@ -59,11 +59,13 @@ type document struct {
 
 // inWorld runs test in a bubble, on a container with a number of ranges.
 func inWorld(t *testing.T, ranges int, test func(t *testing.T, w *world)) {
+	inWorldOf(t, emulator.Options{}, ranges, test)
+}
+
+func inWorldOf(t *testing.T, options emulator.Options, ranges int, test func(t *testing.T, w *world)) {
 	synctest.Test(t, func(t *testing.T) {
-		account, err := emulator.New(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		account, err := emulator.New(&options)
+		must(t, err)
 		defer account.Close()
 		w := &world{t: t, account: account, written: map[string]int{}}
 		client := w.client()
@@ -98,6 +100,11 @@ func (w *world) clientOn(t policy.Transporter) *cosmos.Client {
 	return client
 }
 
+// clientOptions are those of a connection whose requests are counted.
+func (w *world) clientOptions() azcore.ClientOptions {
+	return azcore.ClientOptions{Transport: countingTransport{w}}
+}
+
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -113,6 +120,9 @@ func (w *world) write(player, id string) {
 	w.mu.Unlock()
 	doc := document{ID: id, Player: player, Version: version}
 	_, err := w.items.Upsert(w.t.Context(), cosmos.NewPartitionKey(player), doc)
+	for tries := 1; errors.Is(err, cosmos.ErrOutcomeUnknown) && tries < 10; tries++ {
+		_, err = w.items.Upsert(w.t.Context(), cosmos.NewPartitionKey(player), doc)
+	}
 	must(w.t, err)
 	w.mu.Lock()
 	w.written[id] = version

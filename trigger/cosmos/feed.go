@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 )
@@ -141,6 +142,8 @@ type Page struct {
 	NotModified  bool   // no new changes, also if an empty page says so: wait before the next request
 	SessionToken string // of the range, for [FeedRequest].SessionToken; "" if absent
 	SessionLSN   int64  // newest LSN of the range, from the session token; 0 if absent
+	Version      int64  // of the session token; it rises when the range fails over
+	CommittedLSN int64  // newest LSN that all regions have; 0 if absent
 	LSN          int64  // the lsn header; 0 if absent
 	Charge       float64
 	Date         time.Time // by the service's clock, in whole seconds
@@ -269,12 +272,13 @@ func newPage(r FeedRequest, resp *http.Response, body *buffer) (*Page, error) {
 		Continuation: h.Get("Etag"),
 		NotModified:  resp.StatusCode == http.StatusNotModified,
 		SessionToken: h.Get(headerSessionToken),
-		SessionLSN:   sessionLSN(h.Get(headerSessionToken), r.Range.ID),
 		Date:         date(h),
 		ActivityID:   h.Get(headerActivityID),
 		buffer:       body,
 	}
+	page.Version, page.SessionLSN = sessionPosition(page.SessionToken, r.Range.ID)
 	page.LSN, _ = strconv.ParseInt(h.Get(headerLSN), 10, 64)
+	page.CommittedLSN, _ = strconv.ParseInt(h.Get(headerCommittedLSN), 10, 64)
 	if page.Continuation == "" {
 		return nil, errors.New("the answer has no etag: the next page cannot be requested")
 	}
@@ -296,6 +300,46 @@ func newPage(r FeedRequest, resp *http.Response, body *buffer) (*Page, error) {
 		page.Release()
 	}
 	return page, err
+}
+
+// NewestLSN returns the newest LSN of a range in any region that answers. The error is that of the
+// last region if none does. A region that does not answer is left after a few seconds.
+func (c *Container) NewestLSN(ctx context.Context, r Range) (newest int64, err error) {
+	endpoints, err := c.client.regions.readEndpoints(ctx)
+	if err != nil {
+		return 0, err
+	}
+	answers := 0
+	for _, endpoint := range endpoints {
+		lsn, regionErr := c.newestLSNIn(ctx, r, endpoint)
+		if regionErr != nil {
+			err = regionErr
+			continue
+		}
+		answers++
+		newest = max(newest, lsn)
+	}
+	if answers > 0 {
+		return newest, nil
+	}
+	return 0, err
+}
+
+func (c *Container) newestLSNIn(ctx context.Context, r Range, endpoint *url.URL) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, movingTimeout)
+	defer cancel()
+	op, err := c.feedOperation(FeedRequest{Range: r, Start: StartNow, MaxItems: 1})
+	if err != nil {
+		return 0, err
+	}
+	op.endpoint = endpoint
+	resp, err := c.client.do(ctx, op)
+	if err != nil {
+		return 0, err
+	}
+	op.answer.release()
+	_, lsn := sessionPosition(resp.Header.Get(headerSessionToken), r.ID)
+	return lsn, nil
 }
 
 func (c *Container) feedOperation(r FeedRequest) (*operation, error) {

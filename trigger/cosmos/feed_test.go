@@ -114,7 +114,7 @@ func TestFeedRequestRejectsInvalidFields(t *testing.T) {
 func TestPage(t *testing.T) {
 	head := []string{"Etag", `"42"`, "x-ms-session-token", "0:-1#45#3=40", "lsn", "46", "x-ms-request-charge", "2.35", "x-ms-activity-id", "act", "Date", vectorDate}
 	moment, _ := http.ParseTime(vectorDate)
-	want := Page{Continuation: `"42"`, SessionToken: "0:-1#45#3=40", SessionLSN: 45, LSN: 46, Charge: 2.35, Date: moment, ActivityID: "act"}
+	want := Page{Continuation: `"42"`, SessionToken: "0:-1#45#3=40", Version: -1, SessionLSN: 45, LSN: 46, Charge: 2.35, Date: moment, ActivityID: "act"}
 
 	s := newService(t, func() *http.Response { return reply(304, "", head...) }, ok(`{"Documents":[{"_lsn":41,"_ts":5}]}`, head...))
 	c := s.container()
@@ -156,7 +156,7 @@ func TestSessionLSN(t *testing.T) {
 		"1:1#5,2:1#6":          0,
 		"0:-1#999999999999999": 999999999999999,
 	} {
-		if got := sessionLSN(token, "0"); got != want {
+		if _, got := sessionPosition(token, "0"); got != want {
 			t.Errorf("%q: got %d, want %d", token, got, want)
 		}
 	}

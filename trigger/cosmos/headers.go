@@ -18,6 +18,7 @@ const (
 	headerBatchOrdered     = "X-Ms-Cosmos-Batch-Ordered"
 	headerCapabilities     = "X-Ms-Cosmos-Sdk-Supportedcapabilities"
 	headerCharge           = "X-Ms-Request-Charge"
+	headerCommittedLSN     = "X-Ms-Global-Committed-Lsn"
 	headerContinuation     = "X-Ms-Continuation"
 	headerCrossPartition   = "X-Ms-Documentdb-Query-Enablecrosspartition"
 	headerDate             = "X-Ms-Date"

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -28,6 +29,7 @@ type operation struct {
 	header http.Header
 	body   []byte
 
+	endpoint  *url.URL       // the only one to be asked; nil is not set
 	container *Container     // nil if the operation does not concern a container
 	document  bool           // addresses one document, which may be absent
 	write     bool           // changes data: retry only if not applied

@@ -219,6 +219,9 @@ func (c *Container) Failovers() int64 {
 	return c.placements.failovers.Load() + c.client.regions.changeCount(time.Duration(c.pinnedFor.Load()))
 }
 
+// HasSeveralRegions reports whether the account has several regions, as the client last read it.
+func (c *Client) HasSeveralRegions() bool { return c.regions.areSeveral() }
+
 // observeAnswer learns from the answer of a range.
 func (c *Container) observeAnswer(resp *http.Response) {
 	for _, id := range c.sessions.observe(resp) {

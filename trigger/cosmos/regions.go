@@ -113,8 +113,11 @@ func (r *regions) route(ctx context.Context, op *operation) (route, error) {
 func (r *regions) accountRoute(op *operation) route {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if op.kind == "" {
+	switch {
+	case op.kind == "":
 		return route{endpoints: r.reachableFirst(r.accountEndpoints())}
+	case op.endpoint != nil:
+		return route{endpoints: []*url.URL{op.endpoint}}
 	}
 	pinnedFor := time.Duration(0)
 	if op.container != nil {
@@ -328,6 +331,16 @@ func (r *regions) changeCount(pinnedFor time.Duration) int64 {
 		count--
 	}
 	return count
+}
+
+// readEndpoints returns the endpoints of all regions.
+func (r *regions) readEndpoints(ctx context.Context) ([]*url.URL, error) {
+	if err := r.refresh(ctx); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.reads, nil
 }
 
 // areSeveral reports whether the account has several regions.

@@ -157,23 +157,24 @@ func (t sessionToken) isAhead(other sessionToken) bool {
 	return true
 }
 
-// sessionLSN returns the LSN in a session token
+// sessionPosition returns the version and the LSN in a session token
 // {range}:{version}#{lsn}[#{region}={lsn}…] or {range}:{lsn}, or 0. There may
 // be several tokens, separated by commas.
-func sessionLSN(token, rangeID string) int64 {
+func sessionPosition(token, rangeID string) (version, lsn int64) {
 	for part := range strings.SplitSeq(token, ",") {
 		id, value, ok := strings.Cut(part, ":")
 		if !ok || strings.TrimSpace(id) != rangeID && strings.Contains(token, ",") {
 			continue
 		}
-		lsn, vector, versioned := strings.Cut(value, "#")
+		text, vector, versioned := strings.Cut(value, "#")
 		if versioned {
-			lsn, _, _ = strings.Cut(vector, "#")
+			version, _ = strconv.ParseInt(text, 10, 64)
+			text, _, _ = strings.Cut(vector, "#")
 		}
-		n, _ := strconv.ParseInt(lsn, 10, 64)
-		return n
+		lsn, _ = strconv.ParseInt(text, 10, 64)
+		return version, lsn
 	}
-	return 0
+	return 0, 0
 }
 
 // ContinuationLSN returns the LSN that a continuation names, with or without its quotes.

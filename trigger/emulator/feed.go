@@ -196,13 +196,13 @@ func (c *call) position(req *feedRequest) error {
 	if err := c.startTime(req, etag); err != nil || etag == "" {
 		return err
 	}
-	return req.resume(etag)
+	return req.resume(etag, c.catalog.options.Manners)
 }
 
 // resume starts after an etag. It fails if the etag is not an LSN.
-func (req *feedRequest) resume(etag string) error {
+func (req *feedRequest) resume(etag string, m Manners) error {
 	lsn, err := strconv.ParseInt(strings.Trim(etag, `"`), 10, 64)
-	if err != nil || lsn < 0 || lsn > req.partition.lsn {
+	if err != nil || lsn < 0 || m.RefuseAhead && lsn > req.partition.lsn {
 		return badRequest("The If-None-Match %s is not a continuation of partition key range %q, whose LSN is %d.", etag, req.partition.ID, req.partition.lsn)
 	}
 	req.after = lsn
@@ -281,6 +281,8 @@ func (req *feedRequest) endLSN(m Manners, changes int, last int64) int64 {
 		return last
 	case m.IdleKeepsETag && changes == 0 && req.after > 0:
 		return req.after
+	case req.after > req.partition.lsn:
+		return req.partition.newest(m)
 	}
 	return max(req.after, req.partition.newest(m))
 }

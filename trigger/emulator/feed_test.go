@@ -97,7 +97,7 @@ func TestFeedStarts(t *testing.T) {
 }
 
 func TestFeedRefuses(t *testing.T) {
-	c, _ := newItems(t, 2, nil)
+	c, _ := newItems(t, 2, &Options{Manners: Manners{RefuseAhead: true}})
 	c.create("a", "k")
 	for _, tt := range []struct {
 		name, want string

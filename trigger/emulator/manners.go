@@ -20,6 +20,9 @@ type Manners struct {
 	// EmptyPages answers 200 without an item and with a later etag if no change that the
 	// feed shows has the LSN after the etag of the request, although others follow.
 	EmptyPages bool
+	// RefuseAhead answers a read of the change feed with 400 if the range has not reached the
+	// etag of the request; by default it has nothing new, and its etag is that of the newest LSN.
+	RefuseAhead bool
 	// FailoverKeepsVersion keeps the version of a range's session tokens when another region
 	// takes its writes; by default it rises, so that tokens of before are not compared.
 	FailoverKeepsVersion bool

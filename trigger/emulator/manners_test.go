@@ -83,3 +83,13 @@ func TestETagPassesNeighbours(t *testing.T) {
 		}
 	}
 }
+
+// A range that has not reached the etag of a request has nothing new, and says where it is.
+func TestETagOfTheFuture(t *testing.T) {
+	c, _ := newItems(t, 1, nil)
+	end := c.create("a", "k").header.Get("lsn")
+	idle := c.feed("304", with(rangeID("0"), "If-None-Match", `"999"`)...)
+	if got := idle.header.Get("etag"); got != `"`+end+`"` {
+		t.Errorf("etag %s, want that of LSN %s", got, end)
+	}
+}

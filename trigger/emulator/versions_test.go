@@ -134,7 +134,7 @@ func TestChangeFeedPolicy(t *testing.T) {
 }
 
 func TestVersionsRefuse(t *testing.T) {
-	c, a := newVersions(t, &Options{Ranges: 2})
+	c, a := newVersions(t, &Options{Ranges: 2, Manners: Manners{RefuseAhead: true}})
 	c.expect("201", "POST", "/dbs/db/colls", `{"id":"plain","partitionKey":{"paths":["/pk"]}}`)
 	c.expect("201", "POST", "/dbs/db/colls", strings.Replace(versionsDefinition, `"c"`, `"merged"`, 1))
 	if _, err := a.Merge("db", "merged", "0", "1"); err != nil {

@@ -31,6 +31,7 @@ const (
 	StorePending  Kind = "store"    // the dead letter store fails
 	Breaker       Kind = "breaker"  // everything fails, so the circuit breaker pauses the range
 	FeedFails     Kind = "feed"     // the feed cannot be read
+	PositionAhead Kind = "ahead"    // no region of the account has reached the position of the range
 	FeedThrottled Kind = "throttle" // the service throttles reads of the feed
 	LeaseFails    Kind = "lease"    // the lease cannot be written
 	Unreadable    Kind = "document" // the lease document cannot be read: no host reads the range
@@ -52,6 +53,7 @@ var kindTexts = map[Kind]string{
 	StorePending:  "waiting for the dead letter store",
 	Breaker:       "paused by the circuit breaker",
 	FeedFails:     "feed not readable",
+	PositionAhead: "waiting for a position",
 	FeedThrottled: "feed throttled",
 	LeaseFails:    "lease writes refused",
 	Unreadable:    "lease document not readable",
@@ -109,6 +111,7 @@ var advice = map[Kind]string{
 	Breaker:       "make the dead letter store and the handler's sink reachable; nothing is lost meanwhile",
 	FeedThrottled: "raise the throughput of the monitored container, or wait: the range continues by itself",
 	FeedFails:     "check the network, the account and the identity's permissions",
+	PositionAhead: "set the position back to a time before the failover, or have LOST_POSITION=seek do it: until the feed has reached the position, new changes are not delivered",
 	LeaseFails:    "check the lease container and its throughput",
 	Unreadable:    "repair the document or restore its lease from an export; if it is deleted, hosts create the lease again within two audits, and changes are delivered again",
 	NewerForm:     "run the version that has written it; docs/upgrading.md tells how to go back to this one",

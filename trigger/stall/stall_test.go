@@ -15,7 +15,7 @@ func TestEachStallHasItsAdvice(t *testing.T) {
 	for kind, word := range map[stall.Kind]string{
 		stall.HandlerFails: "repair the handler", stall.CallRuns: "HANDLER_TIMEOUT", stall.StorePending: "dead letter store", stall.Breaker: "sink", stall.FeedFails: "network",
 		stall.FeedThrottled: "throughput", stall.LeaseFails: "lease container", stall.OwnerSilent: "owner's process", stall.NoOwner: "start a host", stall.Paused: "resume",
-		stall.RateLimited: "raise the limit", stall.ReadsLimited: "raise the limit", stall.RangeWaits: "see the text",
+		stall.PositionAhead: "LOST_POSITION", stall.RateLimited: "raise the limit", stall.ReadsLimited: "raise the limit", stall.RangeWaits: "see the text",
 	} {
 		advice := stall.Stall{Kind: kind}.Advice()
 		if !strings.Contains(advice, word) || (advice == general) != (kind == stall.RangeWaits) || strings.Contains(advice, "halley") {

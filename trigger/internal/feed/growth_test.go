@@ -110,10 +110,12 @@ func (f *functionReader) growing() *Reader {
 	f.source.MostItems = 8
 	return &Reader{
 		Source: f.source, Budget: f.budget, Reserved: f.reserved, PollDelay: time.Second, ReadTimeout: time.Minute, nextItems: f.source.MaxItems,
-		RunRequest: func(run func()) { run() },
-		Locate:     func(context.Context) (Target, error) { return f.account.target, nil },
-		IsFinal:    func(error) bool { return false },
-		PayRead:    func(context.Context) (func(float64), error) { return func(float64) {}, nil },
+		RunRequest:     func(run func()) { run() },
+		Locate:         func(context.Context) (Target, error) { return f.account.target, nil },
+		IsFinal:        func(error) bool { return false },
+		Verify:         func(context.Context, *Page, string) error { return nil },
+		VerifyPosition: func(context.Context, string) error { return nil },
+		PayRead:        func(context.Context) (func(float64), error) { return func(float64) {}, nil },
 		ObservePage: func(page *Page) {
 			f.pages = append(f.pages, page)
 		},

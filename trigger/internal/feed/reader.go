@@ -16,9 +16,24 @@ var ErrCaughtUp = errors.New("caught up with the feed")
 // ErrSnapshotRead ends a [Reader] that has read everything up to [Reader.SnapshotEnd].
 var ErrSnapshotRead = errors.New("read the snapshot to its end")
 
-// errStale is the error of a page that is older than the position that it was read
+// ErrStale is the error of a page that is older than the position that it was read
 // from: a replica that lags has answered.
-var errStale = errors.New("the feed answered from an older position")
+var ErrStale = errors.New("the feed answered from an older position")
+
+// AheadError is the error of a position that no region of the account has reached: changes up to
+// it are lost, or it is of another feed. Until the feed passes it, new changes would be skipped.
+type AheadError struct {
+	Position, Newest int64     // LSNs
+	SeekTo           time.Time // a time at which the feed was the one that the position is of, on the service's clock; zero if it is not known
+}
+
+func (e *AheadError) Error() string {
+	text := fmt.Sprintf("position %d is ahead of the account, whose newest change has LSN %d: a failover has lost changes, or the position is of another feed; set it back to a time before that", e.Position, e.Newest)
+	if e.SeekTo.IsZero() {
+		return text
+	}
+	return text + ", for example " + e.SeekTo.UTC().Format(time.RFC3339)
+}
 
 // errNotAdvancing is the error of a page that would be read forever.
 var errNotAdvancing = errors.New("the feed answered with changes but the same continuation")
@@ -64,6 +79,11 @@ type Reader struct {
 	PayRead func(ctx context.Context) (charged func(units float64), err error)
 	// UntilPoll is the wait of a range that has nothing new.
 	UntilPoll func() time.Duration
+	// Verify returns an error if a page that was read after the continuation cannot follow it.
+	Verify func(ctx context.Context, page *Page, continuation string) error
+	// VerifyPosition returns an error if no region has reached the continuation. It is called
+	// when the service refuses a read.
+	VerifyPosition func(ctx context.Context, continuation string) error
 	// ObservePage is told each page before it is sent on.
 	ObservePage func(*Page)
 	// ReportProblem is told each failure, with the number of failures in a row.
@@ -148,6 +168,14 @@ func (r *Reader) begin(ctx context.Context, pages chan<- *Page) (continuation st
 	if continuation, err = r.findStart(ctx); err != nil {
 		r.Discard()
 		return "", err
+	}
+	if r.FirstPage != nil {
+		if err := r.Verify(ctx, r.FirstPage, continuation); err != nil {
+			r.Discard()
+			if r.FirstPage = nil; r.IsFinal(err) {
+				return "", err
+			}
+		}
 	}
 	if r.FirstPage == nil || r.refuseLarge(r.FirstPage, r.Source.pageSizes().most, continuation) {
 		return continuation, nil
@@ -268,7 +296,16 @@ func (r *Reader) readPage(ctx context.Context, source *Source, continuation stri
 	limited, cancel := context.WithTimeout(ctx, r.ReadTimeout)
 	defer cancel()
 	page, err = source.ReadPage(limited, target, continuation, reading)
+	if cosmos.Classify(err) == cosmos.OutcomeInvalid {
+		if ahead := r.VerifyPosition(ctx, continuation); ahead != nil {
+			return nil, fmt.Errorf("%w: %w", ahead, err)
+		}
+	}
 	if err != nil {
+		return nil, err
+	}
+	if err := r.Verify(ctx, page, continuation); err != nil {
+		page.Release()
 		return nil, err
 	}
 	if r.snapshotEnd != "" {
@@ -280,7 +317,7 @@ func (r *Reader) readPage(ctx context.Context, source *Source, continuation stri
 	}
 	if !page.NotModified && IsStale(page, continuation, r.MergedRange) {
 		page.Release()
-		return nil, errStale
+		return nil, ErrStale
 	}
 	return page, nil
 }
@@ -333,18 +370,21 @@ func (r *Reader) afterFailure(ctx context.Context, err error, failed *readFailur
 	if throttled {
 		r.pace.observe(time.Now(), true)
 	}
-	switch cosmos.Classify(err) {
-	case cosmos.OutcomeRangeGone:
+	var ahead *AheadError
+	isAhead := errors.As(err, &ahead)
+	switch outcome := cosmos.Classify(err); {
+	case isAhead:
+	case outcome == cosmos.OutcomeRangeGone:
 		if err := r.Relocate(ctx); err != nil {
 			return err
 		}
 		failed.sinceThrottle = min(failed.sinceThrottle, maxReadFailures-1) // a split takes its time
-	case cosmos.OutcomeContainerGone, cosmos.OutcomeNotFound, cosmos.OutcomeDenied, cosmos.OutcomeInvalid:
+	case outcome == cosmos.OutcomeContainerGone, outcome == cosmos.OutcomeNotFound, outcome == cosmos.OutcomeDenied, outcome == cosmos.OutcomeInvalid:
 		r.ReportProblem(err, failed.inRow) // another host tries it: the lease tells it why, and since when
 		return fmt.Errorf("read feed of range %q: %w", r.LeaseToken, err)
 	}
 	r.ReportProblem(err, failed.inRow)
-	if errors.Is(err, errNotAdvancing) && !r.UntilCaughtUp { // no other host could do better, and the problem stays in sight
+	if (errors.Is(err, errNotAdvancing) || isAhead) && !r.UntilCaughtUp { // no other host could do better, and the problem stays in sight
 		return r.sleep(ctx, backoff.Wait(failed.inRow, backoff.Min, r.PollDelay, r.JitterKey...))
 	}
 	if throttled { // likewise

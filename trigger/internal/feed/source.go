@@ -2,6 +2,7 @@ package feed
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"halley/trigger/cosmos"
@@ -133,4 +134,21 @@ func (s *Source) ResolveStart(ctx context.Context, start Start, target Target) (
 	}
 	defer page.Release()
 	return page.Continuation, nil
+}
+
+// PositionAt returns the position before the first change of a range, not merged, that was
+// written after a time, as precise as a [StartTime]. It fails if that position has no name.
+func (s *Source) PositionAt(ctx context.Context, t time.Time, target Target) (string, error) {
+	since := *s
+	since.Start, since.Shared = Start{Kind: StartTime, Time: t}, nil
+	page, err := since.ReadPage(ctx, target, "", nil)
+	if err != nil {
+		return "", err
+	}
+	defer page.Release()
+	position := PositionBefore(page, false)
+	if position == "" {
+		return "", errors.New("the LSNs of the range do not name positions")
+	}
+	return position, nil
 }

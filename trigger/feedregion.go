@@ -1,0 +1,222 @@
+package trigger
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"halley/trigger/cosmos"
+	"halley/trigger/internal/feed"
+	"halley/trigger/internal/finished"
+)
+
+// An unplanned failover of the monitored container's range loses the writes that the region which
+// takes over does not have, and their LSNs may be those of other changes then. So each lease keeps
+// up to which LSN all regions had the feed, and in which region and version that was:
+//
+//  1. A page tells its version and its committed LSN. If the version has risen, or the account
+//     names another first write region, the range has failed over since the last page.
+//  2. What was read up to the committed LSN of before is the same in the new region. If the range
+//     was read further, the owner releases the lease at that LSN, and without what is finished
+//     behind it. The next owner, mostly the same host, delivers in a new epoch what follows now.
+//  3. If the newest LSN in all regions that answer is below the position, the range waits at the
+//     position, and says so: nothing else tells that its feed has become shorter.
+//
+// If a failover changes neither version nor region and new changes have the LSNs of lost ones
+// before the next page is read, nothing shows it. docs/regions.md says what that means.
+
+// keptProperty is the lease property that holds a keptFeed, of accounts with several regions.
+const keptProperty = "halley.kept"
+
+// keptForm is the version of the stored form of a keptFeed.
+const keptForm = 1
+
+// keptFeed is how much of the range's feed all regions had when its owner last read it.
+type keptFeed struct {
+	Form    int    `json:"v"`
+	Range   string `json:"range"`           // whose feed it is; that of its parent if the range has split since
+	Region  string `json:"region"`          // host of the account's first write region
+	Version int64  `json:"version"`         // of the range's session tokens
+	LSN     int64  `json:"lsn"`             // newest one that all regions had
+	Read    int64  `json:"read"`            // when the position was last one of this feed, on the service's clock in Unix seconds
+	Ahead   int64  `json:"ahead,omitempty"` // since when it is ahead of the feed, likewise; 0 if it is not
+}
+
+// parseKept parses [keptProperty]. It returns nil if there is none, or if this version of Halley
+// cannot read its form.
+func parseKept(property string) *keptFeed {
+	var k keptFeed
+	if json.Unmarshal([]byte(property), &k) != nil || k.Form != keptForm {
+		return nil
+	}
+	return &k
+}
+
+// keptProperty returns the property as the next write of the lease stores it.
+func (w *rangeWorker) keptProperty() string {
+	k := w.kept.Load()
+	if k == nil {
+		return ""
+	}
+	property, _ := json.Marshal(k) // text and numbers always encode
+	return string(property)
+}
+
+// errFeedFailedOver ends the work on a range that was read further than all regions had its feed
+// when it failed over.
+var errFeedFailedOver = errors.New("the monitored range has failed over")
+
+// verifyPage returns an error if a page, read after the continuation, does not continue what
+// was read before. The reader calls it for each page.
+func (w *rangeWorker) verifyPage(ctx context.Context, page *feed.Page, continuation string) error {
+	if w.held.Lease().ByKeys() { // of several feeds
+		return nil
+	}
+	position := feed.LSNOf(continuation)
+	if err := w.checkKept(page, position); err != nil {
+		return err
+	}
+	if page.SessionLSN == 0 || position <= page.SessionLSN {
+		return nil
+	}
+	return cmp.Or(w.verifyPosition(ctx, continuation), feed.ErrStale) // else a replica that lags has answered
+}
+
+// verifyPosition returns an error if no region that answers has reached a continuation.
+func (w *rangeWorker) verifyPosition(ctx context.Context, continuation string) error {
+	position := feed.LSNOf(continuation)
+	if w.held.Lease().ByKeys() || position == 0 {
+		return nil
+	}
+	part, err := w.locateRange(ctx)
+	if err != nil {
+		return err
+	}
+	newest, err := w.feedSource.Container.NewestLSN(ctx, part.Physical)
+	if err != nil || position <= newest {
+		return err
+	}
+	return w.positionAhead(position, newest)
+}
+
+// checkKept returns errFeedFailedOver if the range has failed over since its last page, and was
+// read further than all regions had it.
+func (w *rangeWorker) checkKept(page *feed.Page, position int64) error {
+	container := w.feedSource.Container
+	if !container.Client().HasSeveralRegions() {
+		return nil
+	}
+	former := w.kept.Load()
+	now := &keptFeed{Form: keptForm, Range: w.held.Lease().Token(), Region: container.WriteRegion(), Version: page.Version, LSN: page.CommittedLSN, Read: w.leases.Now().Unix()}
+	switch {
+	case former == nil, now.Range != former.Range && now.Version < former.Version:
+	case now.Version < former.Version: // a region that does not know of the failover yet
+		return nil
+	case now.Version <= former.Version && now.Region == former.Region:
+		now.LSN = max(now.LSN, former.LSN)
+		if page.SessionLSN < position {
+			now.Read, now.Ahead = former.Read, former.Ahead
+		}
+	case former.LSN > 0 && max(position, w.finishedUpTo()) > former.LSN:
+		w.resumeAt = former.LSN
+		now.LSN = min(now.LSN, former.LSN)
+		w.kept.Store(now)
+		w.log.Warn("the monitored range has failed over; it is read again from the LSN that all regions had",
+			slog.Int64("position", position), slog.Int64("lsn", former.LSN), slog.String("region", now.Region), slog.Int64("version", now.Version))
+		return errFeedFailedOver
+	}
+	w.kept.Store(now)
+	return nil
+}
+
+// The values of Function.LostPosition.
+const (
+	lostPositionStall = "stall"
+	lostPositionSeek  = "seek"
+)
+
+const (
+	// aheadPatience is how long a position has to be ahead of its feed before it counts as lost.
+	aheadPatience = time.Minute
+	// seekMargin is how far before the last read that agreed with a position a lost one is set.
+	seekMargin = 15 * time.Minute
+)
+
+// positionAhead is the error of a position that no region has reached. It is errPositionLost once
+// the function may set the position back.
+func (w *rangeWorker) positionAhead(position, newest int64) error {
+	ahead := &feed.AheadError{Position: position, Newest: newest}
+	former := w.kept.Load()
+	if former == nil {
+		return ahead
+	}
+	ahead.SeekTo = time.Unix(former.Read, 0).Add(-seekMargin)
+	now, k := w.leases.Now().Unix(), *former
+	if k.Ahead == 0 {
+		k.Ahead = now
+		w.kept.Store(&k)
+	}
+	if w.function.LostPosition == lostPositionSeek && now-k.Ahead >= int64(aheadPatience/time.Second) {
+		return fmt.Errorf("%w: %w", errPositionLost, ahead)
+	}
+	return ahead
+}
+
+// errPositionLost ends the work on a range whose position the function sets back.
+var errPositionLost = errors.New("the position is lost")
+
+// finishedUpTo returns the LSN up to which changes behind the position may be finished.
+func (w *rangeWorker) finishedUpTo() int64 {
+	_, property := w.rangeDelivery.Snapshot()
+	v, _ := finished.Parse(property)
+	return v.Reached
+}
+
+// endFailover has the release of the lease set the position back. The lease's writer has stopped.
+func (w *rangeWorker) endFailover(ctx context.Context, ended error) {
+	var ahead *feed.AheadError
+	switch {
+	case errors.Is(ended, errFeedFailedOver):
+		acknowledged, _ := w.rangeDelivery.Snapshot()
+		position, resumed := cmp.Or(acknowledged, w.held.Position()), feed.QuotedLSN(w.resumeAt)
+		if feed.IsLess(resumed, position) {
+			position = resumed
+		}
+		w.releaseAt(position)
+	case errors.Is(ended, errPositionLost) && errors.As(ended, &ahead):
+		position, err := w.lostPosition(ctx, ahead)
+		if err != nil {
+			w.log.Warn("could not set the position back", slog.Any("error", err))
+			return
+		}
+		w.log.Warn("the position is ahead of the account and set back", slog.Int64("position", ahead.Position), slog.Int64("newest", ahead.Newest), slog.String("to", position))
+		w.releaseAt(position)
+	}
+}
+
+// lostPosition returns the position from which a range is read again whose position is lost: all
+// versions from what all regions had, latest versions from a time.
+func (w *rangeWorker) lostPosition(ctx context.Context, ahead *feed.AheadError) (string, error) {
+	if w.feedSource.Mode == cosmos.ModeAllVersions {
+		k := *w.kept.Load()
+		if k.LSN == 0 {
+			return "", errors.New("it is not known which versions all regions had")
+		}
+		return feed.QuotedLSN(min(k.LSN, ahead.Newest)), nil
+	}
+	part, err := w.locateRange(ctx)
+	if err != nil {
+		return "", err
+	}
+	return w.feedSource.PositionAt(ctx, ahead.SeekTo, part)
+}
+
+// releaseAt has the release of the lease set another position, with nothing finished behind it.
+func (w *rangeWorker) releaseAt(position string) {
+	w.held.Snapshot = func() (string, string) { return position, "" }
+	w.held.Advance(position, time.Now())
+}

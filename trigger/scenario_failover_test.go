@@ -1,0 +1,297 @@
+package trigger
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"halley/trigger/cosmos"
+	"halley/trigger/emulator"
+	"halley/trigger/stall"
+)
+
+const (
+	west  = "West Europe"
+	north = "North Europe"
+)
+
+// inRegions runs test on an account in West Europe, which writes, and North Europe, whose ranges
+// fail over by themselves.
+func inRegions(t *testing.T, manners emulator.Manners, test func(t *testing.T, w *world)) {
+	inWorldOf(t, emulator.Options{Regions: []string{west, north}, PartitionFailover: true, Manners: manners}, 1, test)
+}
+
+// failOver moves the writes of a container's only range to a region.
+func (w *world) failOver(container, region string, kind emulator.Failover) {
+	w.t.Helper()
+	must(w.t, w.account.FailOverRange("db", container, "0", region, kind))
+}
+
+// pauseReplication has a region get no writes of others until it takes writes itself.
+func (w *world) pauseReplication(region string) {
+	w.t.Helper()
+	must(w.t, w.account.SetReplication(region, emulator.Replication{Paused: true}))
+}
+
+// silence has a region answer nothing until restore is called.
+func (w *world) silence(region string) (restore func()) {
+	return w.account.Inject(emulator.Fault{Region: region, Drop: emulator.DropBefore})
+}
+
+// owners returns the owners that delivered from the n-th delivery on.
+func (w *world) owners(n int) (owners []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, d := range w.delivered[n:] {
+		if !slices.Contains(owners, d.owner) {
+			owners = append(owners, d.owner)
+		}
+	}
+	return owners
+}
+
+// The range of the leases fails over while the account's document stays as it is, in each of the
+// ways in which its owner may notice. The owner goes on within ten seconds.
+func TestOwnerFollowsTheLeasesToAnotherRegion(t *testing.T) {
+	for name, fail := range map[string]func(w *world) (mend func()){
+		"planned":   func(w *world) func() { w.failOver("leases", north, emulator.FailoverPlanned); return func() {} },
+		"unplanned": func(w *world) func() { w.failOver("leases", north, emulator.FailoverUnplanned); return func() {} },
+		"the region is silent": func(w *world) func() {
+			mend := w.silence(west)
+			w.failOver("leases", north, emulator.FailoverUnplanned)
+			w.failOver("items", north, emulator.FailoverUnplanned)
+			return mend
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRegions(t, emulator.Manners{}, func(t *testing.T, w *world) {
+				stop := w.startHost(w.host("a", w.recorder("a")))
+				w.writeMany("before", 10)
+				time.Sleep(30 * time.Second)
+				mend := fail(w)
+				w.writeMany("after", 10)
+				time.Sleep(15 * time.Second)
+				if got := w.deliveredDocuments(); got != 20 {
+					t.Errorf("%d documents delivered after 15 s, want 20", got)
+				}
+				mend()
+				time.Sleep(10 * time.Minute)
+				w.writeMany("later", 10)
+				time.Sleep(15 * time.Second)
+				stop()
+				w.checkComplete(0)
+				for _, l := range w.leaseDocuments() {
+					if l.owner != "" {
+						t.Errorf("lease %s is still held by %q", l.token, l.owner)
+					}
+				}
+			})
+		})
+	}
+}
+
+// An unplanned failover loses the acquisition of the owner. Another host sees a free lease, and
+// leaves it alone until the owner has found out; then both have other epochs than before.
+func TestLostAcquisitionHasNoSecondOwner(t *testing.T) {
+	inRegions(t, emulator.Manners{}, func(t *testing.T, w *world) {
+		w.writeMany("before", 5)
+		stopFirst := w.startHost(w.host("a", w.recorder("a")))
+		time.Sleep(30 * time.Second)
+		stopFirst() // the lease is free, in both regions
+		w.pauseReplication(north)
+		logger, log := recordLog(slog.LevelInfo)
+		b := w.host("b", w.recorder("b"), func(_ *Function, o *Options) { o.Logger = logger })
+		stopB := w.startHost(b)
+		time.Sleep(20 * time.Second)
+		stopA := w.startHost(w.host("a", w.recorder("a")))
+		time.Sleep(20 * time.Second)
+		if owner := w.leaseDocuments()["0"].owner; owner != "b" {
+			t.Fatalf("the lease has owner %q", owner)
+		}
+		lost := w.leaseDocuments()["0"].epoch()
+		w.failOver("leases", north, emulator.FailoverUnplanned)
+		before := w.deliveryCount()
+		for i := range 120 {
+			w.write(fmt.Sprint("k", i), fmt.Sprint("k", i))
+			time.Sleep(time.Second)
+		}
+		time.Sleep(time.Minute)
+		w.mu.Lock()
+		for i, d := range w.delivered[before:] {
+			if d.epoch <= lost && i > 0 && w.delivered[before+i-1].epoch > lost {
+				t.Errorf("epoch %d after %d", d.epoch, w.delivered[before+i-1].epoch)
+			}
+		}
+		last := w.delivered[len(w.delivered)-1]
+		w.mu.Unlock()
+		if last.epoch <= lost {
+			t.Errorf("the epoch after the failover is %d, that of the lost acquisition %d", last.epoch, lost)
+		}
+		stopA()
+		stopB()
+		w.checkComplete(5)
+		if log.FilterMessageSnippet("no leases are acquired").Len() == 0 {
+			t.Error("the log does not say why b takes no lease")
+		}
+	})
+}
+
+// The monitored range fails over, and the region that takes over does not have what was read last.
+// The changes that get the LSNs of lost ones are delivered, in a new epoch.
+func TestChangesWithTheLSNsOfLostOnesAreDelivered(t *testing.T) {
+	for name, test := range map[string]struct {
+		manners emulator.Manners
+		run     func(w *world) (stop func())
+	}{
+		"running owner": {run: func(w *world) func() { return w.startHost(w.host("a", w.recorder("a"))) }},
+		"running owner, LSNs go on": {
+			manners: emulator.Manners{FailoverSkipsLSNs: true},
+			run:     func(w *world) func() { return w.startHost(w.host("a", w.recorder("a"))) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRegions(t, test.manners, func(t *testing.T, w *world) {
+				stop := test.run(w)
+				w.writeMany("before", 10)
+				time.Sleep(30 * time.Second)
+				w.pauseReplication(north)
+				w.writeMany("lost", 10)
+				time.Sleep(30 * time.Second)
+				if got := w.deliveredDocuments(); got != 20 {
+					t.Fatalf("%d documents delivered, want 20", got)
+				}
+				lostEpoch := w.delivered[19].epoch
+				w.failOver("items", north, emulator.FailoverUnplanned)
+				for i := range 10 {
+					delete(w.written, fmt.Sprint("lost", i))
+				}
+				w.writeMany("after", 15)
+				time.Sleep(10 * time.Second)
+				if got := w.deliveredDocuments(); got != 35 {
+					t.Errorf("%d documents delivered 10 s after the failover, want 35", got)
+				}
+				stop()
+				w.checkComplete(0)
+				if last := w.delivered[len(w.delivered)-1]; last.epoch <= lostEpoch {
+					t.Errorf("they have epoch %d, and those before %d", last.epoch, lostEpoch)
+				}
+			})
+		})
+	}
+}
+
+// The same, found by the next owner.
+func TestNextOwnerFindsThatTheFeedHasFailedOver(t *testing.T) {
+	inRegions(t, emulator.Manners{}, func(t *testing.T, w *world) {
+		drain := func(want int) {
+			t.Helper()
+			summary, err := w.host("a", w.recorder("a")).Drain(t.Context())
+			must(t, err)
+			if summary.Changes != want || summary.Behind > 0 {
+				t.Errorf("drained %+v, want %d changes", summary, want)
+			}
+		}
+		w.writeMany("before", 10)
+		drain(10)
+		w.pauseReplication(north)
+		w.writeMany("lost", 10)
+		drain(10)
+		w.failOver("items", north, emulator.FailoverUnplanned)
+		for i := range 10 {
+			delete(w.written, fmt.Sprint("lost", i))
+		}
+		w.writeMany("after", 5)
+		drain(5)
+		w.writeMany("later", 20)
+		drain(20)
+		w.checkComplete(0)
+	})
+}
+
+// Neither version nor region tells of the failover, and the feed is shorter than the position. The
+// range says so, and what LostPosition says is done.
+func TestPositionAheadOfTheAccount(t *testing.T) {
+	for name, lostPosition := range map[string]string{"stall": "", "seek": "seek"} {
+		t.Run(name, func(t *testing.T) {
+			inRegions(t, emulator.Manners{FailoverKeepsVersion: true}, func(t *testing.T, w *world) {
+				h := w.host("a", w.recorder("a"), func(f *Function, _ *Options) { f.LostPosition = lostPosition })
+				stop := w.startHost(h)
+				w.writeMany("before", 10)
+				time.Sleep(30 * time.Second)
+				w.pauseReplication(north)
+				w.writeMany("lost", 10)
+				time.Sleep(30 * time.Second)
+				w.failOver("items", north, emulator.FailoverUnplanned)
+				for i := range 10 {
+					delete(w.written, fmt.Sprint("lost", i))
+				}
+				w.writeMany("after", 5)
+				time.Sleep(30 * time.Second)
+				status := h.Status().Functions[0].Ranges[0]
+				if len(status.Stalls) != 1 || status.Stalls[0].Kind != stall.PositionAhead || !strings.Contains(status.Problem, "set it back to a time before that, for example ") {
+					t.Errorf("status %+v", status)
+				}
+				time.Sleep(2 * time.Minute)
+				if lostPosition == "" {
+					w.writeMany("later", 20) // until the feed has passed the position
+					delivered := w.deliveredDocuments()
+					stop()
+					if delivered != 20 {
+						t.Errorf("%d documents delivered, want 20", delivered)
+					}
+					return
+				}
+				stop()
+				w.checkComplete(15)
+			})
+		})
+	}
+}
+
+// A drain that finds a position ahead of its feed has not caught up.
+func TestDrainIsNotCaughtUpAheadOfTheAccount(t *testing.T) {
+	inRegions(t, emulator.Manners{FailoverKeepsVersion: true}, func(t *testing.T, w *world) {
+		w.writeMany("before", 10)
+		_, err := w.host("a", w.recorder("a")).Drain(t.Context())
+		must(t, err)
+		w.pauseReplication(north)
+		w.writeMany("lost", 10)
+		_, err = w.host("a", w.recorder("a")).Drain(t.Context())
+		must(t, err)
+		w.failOver("items", north, emulator.FailoverUnplanned)
+		summary, err := w.host("a", w.recorder("a")).Drain(t.Context())
+		if err == nil && (summary.Idle > 0 || summary.Drained > 0 || !strings.Contains(summary.Problem, "ahead of the account")) {
+			t.Errorf("drained %+v, %v", summary, err)
+		}
+	})
+}
+
+// A region that lags is not taken for a failover: nothing stalls, and nothing is delivered twice.
+func TestLaggingRegionIsNoFailover(t *testing.T) {
+	options := emulator.Options{Regions: []string{west, north}, PartitionFailover: true, ReplicationLag: 3 * time.Second}
+	inWorldOf(t, options, 1, func(t *testing.T, w *world) {
+		cred, err := cosmos.KeyCredential(emulator.Key)
+		must(t, err)
+		client, err := cosmos.NewClient(w.account.Endpoint(), cred, &cosmos.ClientOptions{
+			ClientOptions: w.clientOptions(), PreferredRegions: []string{north},
+		})
+		must(t, err)
+		prefer := func(f *Function, _ *Options) { f.Container = client.Container("db", "items") }
+		for i := range 20 {
+			stop := w.startHost(w.host("a", w.recorder("a"), prefer))
+			for j := range 10 {
+				w.write(fmt.Sprint(i, j), fmt.Sprint(i, j))
+				time.Sleep(300 * time.Millisecond)
+			}
+			time.Sleep(time.Duration(i) * time.Second)
+			stop()
+		}
+		stop := w.startHost(w.host("a", w.recorder("a"), prefer))
+		time.Sleep(10 * time.Second)
+		stop()
+		w.checkComplete(0)
+	})
+}
