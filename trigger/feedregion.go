@@ -19,15 +19,17 @@ import (
 // up to which LSN all regions had the feed, and in which region and version that was:
 //
 //  1. A page tells its version and its committed LSN. If the version has risen, or the account
-//     names another first write region, the range has failed over since the last page.
-//  2. What was read up to the committed LSN of before is the same in the new region. If the range
-//     was read further, the owner releases the lease at that LSN, and without what is finished
-//     behind it. The next owner, mostly the same host, delivers in a new epoch what follows now.
-//  3. If the newest LSN in all regions that answer is below the position, the range waits at the
-//     position, and says so: nothing else tells that its feed has become shorter.
+//     names another first write region, or no region has reached the position any more, the range
+//     has failed over. The account is read from time to time only: after such a change what all
+//     regions had before the last read of the account counts.
+//  2. What was read up to that LSN is the same in the new region. If the range was read further,
+//     the owner releases the lease at that LSN, and without what is finished behind it. The next
+//     owner, mostly the same host, delivers in a new epoch what follows now.
+//  3. If the service does not tell what all regions have, the range waits at its position, and says
+//     so, or LostPosition sets it back by time.
 //
-// If a failover changes neither version nor region and new changes have the LSNs of lost ones
-// before the next page is read, nothing shows it. docs/regions.md says what that means.
+// If a failover changes neither version nor region, and new changes get the LSNs of lost ones
+// before a page is read, nothing shows it. docs/regions.md says what that means.
 
 // keptProperty is the lease property that holds a keptFeed, of accounts with several regions.
 const keptProperty = "halley.kept"
@@ -37,13 +39,14 @@ const keptForm = 1
 
 // keptFeed is how much of the range's feed all regions had when its owner last read it.
 type keptFeed struct {
-	Form    int    `json:"v"`
-	Range   string `json:"range"`           // whose feed it is; that of its parent if the range has split since
-	Region  string `json:"region"`          // host of the account's first write region
-	Version int64  `json:"version"`         // of the range's session tokens
-	LSN     int64  `json:"lsn"`             // newest one that all regions had
-	Read    int64  `json:"read"`            // when the position was last one of this feed, on the service's clock in Unix seconds
-	Ahead   int64  `json:"ahead,omitempty"` // since when it is ahead of the feed, likewise; 0 if it is not
+	Form      int    `json:"v"`
+	Range     string `json:"range"`           // whose feed it is; that of its parent if the range has split since
+	Region    string `json:"region"`          // host of the account's first write region
+	Version   int64  `json:"version"`         // of the range's session tokens
+	LSN       int64  `json:"lsn"`             // newest one that all regions had; 0 if the service does not tell
+	Confirmed int64  `json:"confirmed"`       // the same before the last read of the account
+	Read      int64  `json:"read"`            // when the position was last one of this feed, on the service's clock in Unix seconds
+	Ahead     int64  `json:"ahead,omitempty"` // since when it is ahead of the feed, likewise; 0 if it is not
 }
 
 // parseKept parses [keptProperty]. It returns nil if there is none, or if this version of Halley
@@ -103,34 +106,61 @@ func (w *rangeWorker) verifyPosition(ctx context.Context, continuation string) e
 	return w.positionAhead(position, newest)
 }
 
-// checkKept returns errFeedFailedOver if the range has failed over since its last page, and was
-// read further than all regions had it.
+// checkKept returns an error if the range has failed over since its last page, and was read further
+// than all regions had it.
 func (w *rangeWorker) checkKept(page *feed.Page, position int64) error {
 	container := w.feedSource.Container
-	if !container.Client().HasSeveralRegions() {
+	if !container.Client().FailsOver() {
 		return nil
 	}
-	former := w.kept.Load()
-	now := &keptFeed{Form: keptForm, Range: w.held.Lease().Token(), Region: container.WriteRegion(), Version: page.Version, LSN: page.CommittedLSN, Read: w.leases.Now().Unix()}
+	now := keptFeed{Form: keptForm, Range: w.held.Lease().Token(), Region: container.WriteRegion(), Version: page.Version, LSN: page.CommittedLSN, Read: w.leases.Now().Unix()}
+	former, readAt := w.kept.Load(), container.Client().RegionsReadAt()
+	if former == nil || now.Range != former.Range && now.Version < former.Version {
+		now.Confirmed, w.confirmedAt = now.LSN, readAt
+		w.kept.Store(&now)
+		return nil
+	}
+	if now.Version < former.Version { // a region that does not know of the failover yet
+		return nil
+	}
+	now.Confirmed = former.Confirmed
+	if !w.confirmedAt.IsZero() && readAt.After(w.confirmedAt) {
+		now.Confirmed = former.LSN
+	}
+	w.confirmedAt = readAt
+	isBehind := page.SessionLSN > 0 && page.SessionLSN < position
 	switch {
-	case former == nil, now.Range != former.Range && now.Version < former.Version:
-	case now.Version < former.Version: // a region that does not know of the failover yet
+	case now.Version > former.Version:
+		return w.failedOver(position, former.LSN, now)
+	case now.Region != former.Region:
+		return w.failedOver(position, former.Confirmed, now)
+	case isBehind: // see verifyPosition
 		return nil
-	case now.Version <= former.Version && now.Region == former.Region:
-		now.LSN = max(now.LSN, former.LSN)
-		if page.SessionLSN < position {
-			now.Read, now.Ahead = former.Read, former.Ahead
-		}
-	case former.LSN > 0 && max(position, w.finishedUpTo()) > former.LSN:
-		w.resumeAt = former.LSN
-		now.LSN = min(now.LSN, former.LSN)
-		w.kept.Store(now)
-		w.log.Warn("the monitored range has failed over; it is read again from the LSN that all regions had",
-			slog.Int64("position", position), slog.Int64("lsn", former.LSN), slog.String("region", now.Region), slog.Int64("version", now.Version))
-		return errFeedFailedOver
+	case former.Ahead > 0:
+		return w.failedOver(position, former.LSN, now)
 	}
-	w.kept.Store(now)
+	now.LSN = max(now.LSN, former.LSN)
+	w.kept.Store(&now)
 	return nil
+}
+
+// failedOver returns an error if a range was read further than up to the LSN that all regions had
+// before it failed over. now is what is known of its feed since.
+func (w *rangeWorker) failedOver(position, keptLSN int64, now keptFeed) error {
+	switch {
+	case max(position, w.finishedUpTo()) <= keptLSN:
+		w.kept.Store(&now)
+		return nil
+	case keptLSN == 0:
+		return w.positionLost(&feed.AheadError{Position: position, Newest: now.LSN})
+	}
+	now.LSN = min(now.LSN, keptLSN)
+	now.Confirmed = now.LSN
+	w.kept.Store(&now)
+	w.resumeAt = keptLSN
+	w.log.Warn("the monitored range has failed over; it is read again from the LSN that all regions had",
+		slog.Int64("position", position), slog.Int64("lsn", keptLSN), slog.String("region", now.Region), slog.Int64("version", now.Version))
+	return errFeedFailedOver
 }
 
 // The values of Function.LostPosition.
@@ -140,27 +170,47 @@ const (
 )
 
 const (
-	// aheadPatience is how long a position has to be ahead of its feed before it counts as lost.
-	aheadPatience = time.Minute
+	// aheadPatience is how long no region must have reached a position before it counts as lost. A
+	// region that is not reachable may have.
+	aheadPatience = 5 * time.Second
+	// seekPatience is the same if what all regions had is not known.
+	seekPatience = time.Minute
 	// seekMargin is how far before the last read that agreed with a position a lost one is set.
 	seekMargin = 15 * time.Minute
 )
 
-// positionAhead is the error of a position that no region has reached. It is errPositionLost once
-// the function may set the position back.
+// positionAhead is the error of a position that no region has reached.
 func (w *rangeWorker) positionAhead(position, newest int64) error {
 	ahead := &feed.AheadError{Position: position, Newest: newest}
 	former := w.kept.Load()
 	if former == nil {
 		return ahead
 	}
-	ahead.SeekTo = time.Unix(former.Read, 0).Add(-seekMargin)
-	now, k := w.leases.Now().Unix(), *former
+	now := *former
+	if now.Ahead == 0 {
+		now.Ahead = w.leases.Now().Unix()
+		w.kept.Store(&now)
+	}
+	if now.LSN == 0 {
+		return w.positionLost(ahead)
+	}
+	if ahead.KeptLSN = min(now.LSN, newest); w.leases.Now().Unix()-now.Ahead < int64(aheadPatience/time.Second) {
+		return ahead
+	}
+	now.Ahead = 0
+	return w.failedOver(position, ahead.KeptLSN, now)
+}
+
+// positionLost returns the error of a position that is lost, while it is not known what all regions
+// had: errPositionLost once the function may set it back.
+func (w *rangeWorker) positionLost(ahead *feed.AheadError) error {
+	k := *w.kept.Load()
+	ahead.SeekTo = time.Unix(k.Read, 0).Add(-seekMargin)
 	if k.Ahead == 0 {
-		k.Ahead = now
+		k.Ahead = w.leases.Now().Unix()
 		w.kept.Store(&k)
 	}
-	if w.function.LostPosition == lostPositionSeek && now-k.Ahead >= int64(aheadPatience/time.Second) {
+	if w.function.LostPosition == lostPositionSeek && w.leases.Now().Unix()-k.Ahead >= int64(seekPatience/time.Second) {
 		return fmt.Errorf("%w: %w", errPositionLost, ahead)
 	}
 	return ahead
@@ -193,20 +243,16 @@ func (w *rangeWorker) endFailover(ctx context.Context, ended error) {
 			w.log.Warn("could not set the position back", slog.Any("error", err))
 			return
 		}
+		w.kept.Store(nil)
 		w.log.Warn("the position is ahead of the account and set back", slog.Int64("position", ahead.Position), slog.Int64("newest", ahead.Newest), slog.String("to", position))
 		w.releaseAt(position)
 	}
 }
 
-// lostPosition returns the position from which a range is read again whose position is lost: all
-// versions from what all regions had, latest versions from a time.
+// lostPosition returns the position from which a range is read again whose position is lost.
 func (w *rangeWorker) lostPosition(ctx context.Context, ahead *feed.AheadError) (string, error) {
 	if w.feedSource.Mode == cosmos.ModeAllVersions {
-		k := *w.kept.Load()
-		if k.LSN == 0 {
-			return "", errors.New("it is not known which versions all regions had")
-		}
-		return feed.QuotedLSN(min(k.LSN, ahead.Newest)), nil
+		return "", errors.New("all versions cannot be read from a time, and it is not known which ones all regions had")
 	}
 	part, err := w.locateRange(ctx)
 	if err != nil {

@@ -140,21 +140,18 @@ func TestLostAcquisitionHasNoSecondOwner(t *testing.T) {
 }
 
 // The monitored range fails over, and the region that takes over does not have what was read last.
-// The changes that get the LSNs of lost ones are delivered, in a new epoch.
+// The changes that get the LSNs of lost ones are delivered, in a new epoch. The range shows it by its
+// version, or because no region has reached the position any more.
 func TestChangesWithTheLSNsOfLostOnesAreDelivered(t *testing.T) {
-	for name, test := range map[string]struct {
-		manners emulator.Manners
-		run     func(w *world) (stop func())
-	}{
-		"running owner": {run: func(w *world) func() { return w.startHost(w.host("a", w.recorder("a"))) }},
-		"running owner, LSNs go on": {
-			manners: emulator.Manners{FailoverSkipsLSNs: true},
-			run:     func(w *world) func() { return w.startHost(w.host("a", w.recorder("a"))) },
-		},
+	for name, manners := range map[string]emulator.Manners{
+		"the version rises":             {},
+		"the version rises, LSNs go on": {FailoverSkipsLSNs: true},
+		"the feed is shorter":           {FailoverKeepsVersion: true},
+		"the feed is shorter, refused":  {FailoverKeepsVersion: true, RefuseAhead: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inRegions(t, test.manners, func(t *testing.T, w *world) {
-				stop := test.run(w)
+			inRegions(t, manners, func(t *testing.T, w *world) {
+				stop := w.startHost(w.host("a", w.recorder("a")))
 				w.writeMany("before", 10)
 				time.Sleep(30 * time.Second)
 				w.pauseReplication(north)
@@ -168,10 +165,12 @@ func TestChangesWithTheLSNsOfLostOnesAreDelivered(t *testing.T) {
 				for i := range 10 {
 					delete(w.written, fmt.Sprint("lost", i))
 				}
-				w.writeMany("after", 15)
+				w.writeMany("early", 3)
 				time.Sleep(10 * time.Second)
-				if got := w.deliveredDocuments(); got != 35 {
-					t.Errorf("%d documents delivered 10 s after the failover, want 35", got)
+				w.writeMany("after", 10)
+				time.Sleep(20 * time.Second)
+				if got := w.deliveredDocuments(); got != 33 {
+					t.Errorf("%d documents delivered 20 s after the failover, want 33", got)
 				}
 				stop()
 				w.checkComplete(0)
@@ -181,6 +180,31 @@ func TestChangesWithTheLSNsOfLostOnesAreDelivered(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The account fails over, the version of the range's sessions stays, and the account is read minutes
+// later: what was read since it was last read is delivered again.
+func TestFailoverThatTheAccountTellsLate(t *testing.T) {
+	inRegions(t, emulator.Manners{FailoverKeepsVersion: true}, func(t *testing.T, w *world) {
+		stop := w.startHost(w.host("a", w.recorder("a")))
+		w.writeMany("before", 10)
+		time.Sleep(6 * time.Minute)
+		w.writeMany("known", 10)
+		time.Sleep(10 * time.Second)
+		w.pauseReplication(north)
+		w.writeMany("lost", 10)
+		time.Sleep(4 * time.Second)
+		restore := w.account.Inject(emulator.Fault{Method: "GET", Path: "/dbs/db/colls/items/docs", Status: 503}) // nothing is read until new changes have the LSNs
+		must(t, w.account.FailOver(north, emulator.FailoverUnplanned))
+		for i := range 10 {
+			delete(w.written, fmt.Sprint("lost", i))
+		}
+		w.writeMany("after", 30)
+		restore()
+		time.Sleep(7 * time.Minute)
+		stop()
+		w.checkComplete(30)
+	})
 }
 
 // The same, found by the next owner.
@@ -211,12 +235,12 @@ func TestNextOwnerFindsThatTheFeedHasFailedOver(t *testing.T) {
 	})
 }
 
-// Neither version nor region tells of the failover, and the feed is shorter than the position. The
+// The service does not tell what all regions had, and the feed is shorter than the position. The
 // range says so, and what LostPosition says is done.
 func TestPositionAheadOfTheAccount(t *testing.T) {
 	for name, lostPosition := range map[string]string{"stall": "", "seek": "seek"} {
 		t.Run(name, func(t *testing.T) {
-			inRegions(t, emulator.Manners{FailoverKeepsVersion: true}, func(t *testing.T, w *world) {
+			inRegions(t, emulator.Manners{FailoverKeepsVersion: true, HideCommitted: true}, func(t *testing.T, w *world) {
 				h := w.host("a", w.recorder("a"), func(f *Function, _ *Options) { f.LostPosition = lostPosition })
 				stop := w.startHost(h)
 				w.writeMany("before", 10)
@@ -237,6 +261,7 @@ func TestPositionAheadOfTheAccount(t *testing.T) {
 				time.Sleep(2 * time.Minute)
 				if lostPosition == "" {
 					w.writeMany("later", 20) // until the feed has passed the position
+					time.Sleep(time.Minute)
 					delivered := w.deliveredDocuments()
 					stop()
 					if delivered != 20 {

@@ -55,7 +55,7 @@ func sourceSettings() []settingCase {
 		{
 			field: "Function.LostPosition", quantity: "documents of 5 that the service kept, after a failover that lost 10",
 			setOther: func(_ *settingRun, f *Function, _ *Options) { f.LostPosition = "seek" },
-			account:  emulator.Options{Regions: []string{west, north}, PartitionFailover: true, Manners: emulator.Manners{FailoverKeepsVersion: true}},
+			account:  emulator.Options{Regions: []string{west, north}, PartitionFailover: true, Manners: emulator.Manners{FailoverKeepsVersion: true, HideCommitted: true}},
 			measure:  (*settingRun).keptDocuments, defaultBounds: exactly(0), otherBounds: exactly(5),
 		},
 		{

@@ -185,6 +185,9 @@ func isContainerMissing(err error) bool {
 // to create exists already.
 func IsConflict(err error) bool { return isStatus(err, http.StatusConflict) }
 
+// IsBehindSession reports whether no region had reached the session of a read, err being its error.
+func IsBehindSession(err error) bool { return isStatus(err, http.StatusNotFound, subSessionBehind) }
+
 // IsPreconditionFailed reports whether err is a 412: the document has changed
 // since the etag of a conditional write was read. Nothing was written.
 func IsPreconditionFailed(err error) bool { return isStatus(err, http.StatusPreconditionFailed) }

@@ -251,7 +251,7 @@ func (c *Container) ReadFeed(ctx context.Context, r FeedRequest) (*Page, error) 
 		return nil, err
 	}
 	resp, err := c.client.do(ctx, op)
-	if isStatus(err, http.StatusNotFound, 1002) {
+	if IsBehindSession(err) {
 		c.sessions.forget(r.Range)
 	}
 	if err != nil {

@@ -219,13 +219,17 @@ func (c *Container) Failovers() int64 {
 	return c.placements.failovers.Load() + c.client.regions.changeCount(time.Duration(c.pinnedFor.Load()))
 }
 
-// HasSeveralRegions reports whether the account has several regions, as the client last read it.
-func (c *Client) HasSeveralRegions() bool { return c.regions.areSeveral() }
+// RegionsReadAt returns when the client last read the regions of the account, zero if it has not.
+func (c *Client) RegionsReadAt() time.Time { return c.regions.lastRead() }
+
+// FailsOver reports whether the account has several regions of which one writes, as the client
+// last read it.
+func (c *Client) FailsOver() bool { return c.regions.failOver() }
 
 // observeAnswer learns from the answer of a range.
 func (c *Container) observeAnswer(resp *http.Response) {
 	for _, id := range c.sessions.observe(resp) {
-		if c.client.regions.areSeveral() {
+		if c.client.regions.failOver() {
 			c.placements.raised(id)
 		}
 	}

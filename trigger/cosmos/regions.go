@@ -70,6 +70,7 @@ type regions struct {
 	multiple      bool                 // all regions write
 	changes       int64                // times that the account named another first write region
 	changedAt     time.Time            // last of these
+	readAt        time.Time            // when the account was last read
 	rereadAt      time.Time            // time at which the account is read again
 	notBefore     time.Time            // no repeated read before this time, because the last one failed
 	penalties     map[string]time.Time // by host: time until which it comes last
@@ -293,7 +294,7 @@ func (r *regions) adopt(a Account) error {
 			r.formerWrite = former
 		}
 	}
-	r.multiple = a.MultipleWriteRegions
+	r.multiple, r.readAt = a.MultipleWriteRegions, time.Now()
 	r.reads, r.writes, r.firstWrite, r.rereadAt = reads, writes, first[0], time.Now().Add(accountAge)
 	return nil
 }
@@ -314,6 +315,12 @@ func (r *regions) lastChange() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.changedAt
+}
+
+func (r *regions) lastRead() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.readAt
 }
 
 // waits reports whether the requests of a container that is pinned for a time have not moved
@@ -343,11 +350,11 @@ func (r *regions) readEndpoints(ctx context.Context) ([]*url.URL, error) {
 	return r.reads, nil
 }
 
-// areSeveral reports whether the account has several regions.
-func (r *regions) areSeveral() bool {
+// failOver reports whether the account has several regions of which one writes.
+func (r *regions) failOver() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.ContainsFunc(r.reads, func(u *url.URL) bool { return u.Host != r.firstWrite.Host })
+	return !r.multiple && slices.ContainsFunc(r.reads, func(u *url.URL) bool { return u.Host != r.firstWrite.Host })
 }
 
 // orderEndpoints returns the endpoints of regions, preferred regions first.

@@ -94,6 +94,7 @@ func (p *retryPolicy) Do(req *policy.Request) (*http.Response, error) {
 		if !used.move(to, decision) {
 			p.recordFindings(op, endpoint, decision)
 			wait, retry = p.planRetry(&used, decision)
+			retry = retry && !(op.feed && used.isBehindIn(len(to.endpoints), decision))
 		}
 		if resp != nil && (resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == statusRetryWith) && ctx.Value(throttleKey{}) != nil {
 			retry = false
@@ -241,6 +242,7 @@ type retryUsage struct {
 	regionShift  int           // how many regions down the list the next attempt goes
 	moves        int           // attempts that went on in the next region at once, since the last wait
 	failures     int           // that another region may not have
+	behind       int           // answers from behind the session
 	throttled    time.Duration // total wait for 429
 	refusal      error         // last answer to this read that was 429, 449 or 503, or nil
 	tokenRenewed bool
@@ -260,6 +262,17 @@ func (u *retryUsage) move(to route, decision retryDecision) bool {
 	u.moves++
 	u.regionShift++
 	return true
+}
+
+// isBehindIn counts an answer from behind the session, and reports whether each of several regions
+// has been asked twice: then a failover may have lost the session, and the caller finds out.
+func (u *retryUsage) isBehindIn(regions int, decision retryDecision) bool {
+	if !decision.behind || regions < 2 {
+		return false
+	}
+	u.behind++
+	u.regionShift = u.behind
+	return u.behind >= 2*regions
 }
 
 // withRefusal adds the last refusal to the error of a read whose last attempt got no

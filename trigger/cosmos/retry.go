@@ -29,6 +29,7 @@ type retryDecision struct {
 	nextRegion     bool          // another region may answer
 	unreachable    bool          // no connection could be made
 	silent         bool          // no answer came in time
+	behind         bool          // the region has not reached the session
 	recreated      bool          // the container was deleted and created again
 	outcomeUnknown bool          // the service may have applied the write
 }
@@ -66,8 +67,8 @@ func decideByStatus(op *operation, resp *http.Response, token bool) retryDecisio
 		return retryDecision{action: backoff}
 	case status == 401 || status == 403:
 		return decideDenied(status, sub, token)
-	case status == 404 && sub == 1002:
-		return retryDecision{action: backoff, nextRegion: true}
+	case status == 404 && sub == subSessionBehind:
+		return retryDecision{action: backoff, nextRegion: true, behind: true}
 	case status == 400 && sub == 1024:
 		return retryDecision{recreated: true}
 	case status == 410:

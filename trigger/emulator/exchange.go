@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"net/textproto"
 	"strconv"
 	"strings"
@@ -184,6 +185,9 @@ func (a *Account) exchange(req *http.Request) (*response, *Fault, error) {
 	}
 	if fault.drops(DropAfter) {
 		return nil, nil, errDropped
+	}
+	if a.options.Manners.HideCommitted {
+		r.header = slices.DeleteFunc(r.header, func(f field) bool { return f.name == "x-ms-global-committed-lsn" })
 	}
 	return c.complete(r), fault, nil
 }

@@ -23,6 +23,8 @@ type Manners struct {
 	// RefuseAhead answers a read of the change feed with 400 if the range has not reached the
 	// etag of the request; by default it has nothing new, and its etag is that of the newest LSN.
 	RefuseAhead bool
+	// HideCommitted leaves out of answers up to which LSN all regions have the range.
+	HideCommitted bool
 	// FailoverKeepsVersion keeps the version of a range's session tokens when another region
 	// takes its writes; by default it rises, so that tokens of before are not compared.
 	FailoverKeepsVersion bool

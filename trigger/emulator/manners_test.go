@@ -93,3 +93,13 @@ func TestETagOfTheFuture(t *testing.T) {
 		t.Errorf("etag %s, want that of LSN %s", got, end)
 	}
 }
+
+func TestCommittedLSNIsHidden(t *testing.T) {
+	for hides, want := range map[bool]string{false: "2", true: ""} {
+		c, _ := newItems(t, 1, &Options{Manners: Manners{HideCommitted: hides}})
+		c.create("a", "k")
+		if got := c.feed("200", rangeID("0")...).header.Get("x-ms-global-committed-lsn"); got != want {
+			t.Errorf("hidden %v: %q, want %q", hides, got, want)
+		}
+	}
+}

@@ -24,15 +24,19 @@ var ErrStale = errors.New("the feed answered from an older position")
 // it are lost, or it is of another feed. Until the feed passes it, new changes would be skipped.
 type AheadError struct {
 	Position, Newest int64     // LSNs
+	KeptLSN          int64     // from which the range is read again soon; 0 if that is not known
 	SeekTo           time.Time // a time at which the feed was the one that the position is of, on the service's clock; zero if it is not known
 }
 
 func (e *AheadError) Error() string {
-	text := fmt.Sprintf("position %d is ahead of the account, whose newest change has LSN %d: a failover has lost changes, or the position is of another feed; set it back to a time before that", e.Position, e.Newest)
-	if e.SeekTo.IsZero() {
-		return text
+	text := fmt.Sprintf("position %d is ahead of the account, whose newest change has LSN %d: ", e.Position, e.Newest)
+	switch {
+	case e.KeptLSN > 0:
+		return text + fmt.Sprintf("a failover may have lost changes; the range is read again from LSN %d soon, unless a region has them", e.KeptLSN)
+	case e.SeekTo.IsZero():
+		return text + "a failover has lost changes, or the position is of another feed; set it back to a time before that"
 	}
-	return text + ", for example " + e.SeekTo.UTC().Format(time.RFC3339)
+	return text + "a failover has lost changes, or the position is of another feed; set it back to a time before that, for example " + e.SeekTo.UTC().Format(time.RFC3339)
 }
 
 // errNotAdvancing is the error of a page that would be read forever.
@@ -82,7 +86,7 @@ type Reader struct {
 	// Verify returns an error if a page that was read after the continuation cannot follow it.
 	Verify func(ctx context.Context, page *Page, continuation string) error
 	// VerifyPosition returns an error if no region has reached the continuation. It is called
-	// when the service refuses a read.
+	// when the service refuses a read, or no region has reached its session.
 	VerifyPosition func(ctx context.Context, continuation string) error
 	// ObservePage is told each page before it is sent on.
 	ObservePage func(*Page)
@@ -296,7 +300,7 @@ func (r *Reader) readPage(ctx context.Context, source *Source, continuation stri
 	limited, cancel := context.WithTimeout(ctx, r.ReadTimeout)
 	defer cancel()
 	page, err = source.ReadPage(limited, target, continuation, reading)
-	if cosmos.Classify(err) == cosmos.OutcomeInvalid {
+	if cosmos.Classify(err) == cosmos.OutcomeInvalid || cosmos.IsBehindSession(err) {
 		if ahead := r.VerifyPosition(ctx, continuation); ahead != nil {
 			return nil, fmt.Errorf("%w: %w", ahead, err)
 		}

@@ -1,0 +1,240 @@
+package failovers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+
+	"halley/trigger"
+	"halley/trigger/cosmos"
+	"halley/trigger/emulator"
+)
+
+const (
+	expiration = time.Minute
+	acquire    = 13 * time.Second
+)
+
+// world is an account, its hosts and what they did. The goroutine of the test owns it, except for
+// the fields that mu guards.
+type world struct {
+	t       *testing.T
+	seed    uint64
+	dice    *rand.Rand
+	options emulator.Options
+	account *emulator.Account
+	writer  *cosmos.Container
+	hosts   []*host
+	started int // hosts, ever
+	running sync.WaitGroup
+	log     *slog.Logger
+
+	lossy     []time.Time // unplanned failovers of leases
+	disturbed time.Time   // last event that may delay a delivery
+
+	mu         sync.Mutex
+	attempts   map[string]time.Time // documents that were written, by id: when the write began
+	deliveries []delivery
+	acquired   []acquisition
+	counted    int // failovers that hit a held lease
+}
+
+// host is one process.
+type host struct {
+	name  string
+	began time.Time
+	dead  atomic.Bool
+	stop  context.CancelFunc
+	ended chan struct{}
+}
+
+// delivery is a document as a handler got it.
+type delivery struct {
+	at    time.Time
+	host  *host
+	token string
+	epoch int64
+	lsn   int64
+	doc   document
+}
+
+// acquisition is a lease that a host has acquired.
+type acquisition struct {
+	at    time.Time
+	host  string
+	token string
+	epoch int64
+}
+
+type document struct {
+	ID  string `json:"id"`
+	Key string `json:"key"`
+	LSN int64  `json:"-"`
+}
+
+// lifeline is the connection of a host: a dead one gets no answers.
+type lifeline struct {
+	account *emulator.Account
+	host    *host
+}
+
+func (l lifeline) Do(req *http.Request) (*http.Response, error) {
+	if l.host.dead.Load() {
+		<-req.Context().Done()
+		return nil, req.Context().Err()
+	}
+	return l.account.Do(req)
+}
+
+func newWorld(t *testing.T, seed uint64, log *slog.Logger) *world {
+	w := &world{t: t, seed: seed, dice: rand.New(rand.NewPCG(seed, 1)), attempts: map[string]time.Time{}, log: log}
+	w.options = emulator.Options{
+		Regions:           []string{"West Europe", "North Europe", "East US"}[:2+w.dice.IntN(2)],
+		PartitionFailover: w.chance(0.6),
+		ReplicationLag:    time.Duration(w.dice.IntN(4000)) * time.Millisecond,
+		Manners: emulator.Manners{
+			CutBelowNext: w.chance(0.5), FullAsCut: w.chance(0.5), IdleKeepsETag: w.chance(0.3), OwnLSNs: w.chance(0.5), EmptyPages: w.chance(0.3),
+			RefuseAhead: w.chance(0.3), HideCommitted: w.chance(0.1), FailoverKeepsVersion: w.chance(0.3), FailoverSkipsLSNs: w.chance(0.3),
+		},
+	}
+	var err error
+	w.account, err = emulator.New(&w.options)
+	w.must(err)
+	admin := w.client(w.account, "")
+	ctx := t.Context()
+	w.must(admin.CreateDatabase(ctx, "db"))
+	w.must(admin.CreateContainer(ctx, "db", cosmos.ContainerDefinition{ID: "items", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/key"}}}))
+	w.must(admin.CreateContainer(ctx, "db", cosmos.ContainerDefinition{ID: "leases", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/id"}}}))
+	w.writer = admin.Container("db", "items")
+	return w
+}
+
+func (w *world) chance(p float64) bool { return w.dice.Float64() < p }
+
+// between returns a duration between two, both of which are at least a millisecond.
+func (w *world) between(low, high time.Duration) time.Duration {
+	return low + time.Duration(w.dice.Int64N(int64(high-low)+1))
+}
+
+func (w *world) must(err error) {
+	if err != nil {
+		w.t.Helper()
+		w.t.Fatalf("seed %d: %v", w.seed, err)
+	}
+}
+
+func (w *world) client(transport interface {
+	Do(*http.Request) (*http.Response, error)
+}, preferred string) *cosmos.Client {
+	cred, err := cosmos.KeyCredential(emulator.Key)
+	w.must(err)
+	o := &cosmos.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: transport}}
+	if preferred != "" {
+		o.PreferredRegions = []string{preferred}
+	}
+	client, err := cosmos.NewClient(w.account.Endpoint(), cred, o)
+	w.must(err)
+	return client
+}
+
+// start starts a host.
+func (w *world) start() {
+	w.started++
+	h := &host{name: fmt.Sprint("host", w.started), began: time.Now(), ended: make(chan struct{})}
+	preferred := ""
+	if w.chance(0.5) {
+		preferred = w.options.Regions[w.dice.IntN(len(w.options.Regions))]
+	}
+	client := w.client(lifeline{w.account, h}, preferred)
+	f := trigger.Function{
+		FeedSource:   trigger.FeedSource{Name: "f", Container: client.Container("db", "items"), StartFrom: trigger.FromBeginning()},
+		LostPosition: "seek",
+		Handler:      func(ctx context.Context, b trigger.Batch) error { return w.handle(ctx, h, b) },
+	}
+	o := trigger.Options{
+		Owner: h.name, LeaseExpirationInterval: expiration, LeaseAcquireInterval: acquire,
+		Logger: w.log.With(slog.String("host", h.name)), Observers: []func(trigger.Event){func(e trigger.Event) { w.observe(h, e) }},
+	}
+	runner, err := trigger.New(client.Container("db", "leases"), []trigger.Function{f}, &o)
+	w.must(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	h.stop = cancel
+	w.hosts = append(w.hosts, h)
+	w.running.Go(func() {
+		defer close(h.ended)
+		if err := runner.Run(ctx); err != nil && !h.dead.Load() {
+			w.t.Errorf("seed %d: %s: %v", w.seed, h.name, err)
+		}
+	})
+}
+
+// end stops a host in order, or kills it.
+func (w *world) end(index int, kill bool) {
+	h := w.hosts[index]
+	w.hosts = slices.Delete(w.hosts, index, index+1)
+	h.dead.Store(kill)
+	h.stop()
+}
+
+func (w *world) handle(ctx context.Context, h *host, b trigger.Batch) error {
+	if h.dead.Load() {
+		return context.Canceled
+	}
+	w.mu.Lock()
+	for _, c := range b.Changes {
+		d := delivery{at: time.Now(), host: h, token: b.Range.ID, epoch: b.Epoch, lsn: c.LSN}
+		if err := json.Unmarshal(c.Document, &d.doc); err != nil {
+			w.t.Errorf("seed %d: %v", w.seed, err)
+		}
+		w.deliveries = append(w.deliveries, d)
+	}
+	w.mu.Unlock()
+	pause := time.NewTimer(20 * time.Millisecond)
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (w *world) observe(h *host, e trigger.Event) {
+	if e.Kind != trigger.EventAcquired || h.dead.Load() {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.acquired = append(w.acquired, acquisition{time.Now(), h.name, e.Range, e.Epoch})
+}
+
+// writeUntil creates documents until ctx ends. A write whose answer is lost may be kept or not.
+func (w *world) writeUntil(ctx context.Context, mean time.Duration) {
+	dice := rand.New(rand.NewPCG(w.seed, 2))
+	for n := 0; ctx.Err() == nil; n++ {
+		key := fmt.Sprint("k", dice.IntN(12))
+		doc := document{ID: fmt.Sprint("d", n), Key: key}
+		w.mu.Lock()
+		w.attempts[doc.ID] = time.Now()
+		w.mu.Unlock()
+		bounded, cancel := context.WithTimeout(ctx, 20*time.Second)
+		_, _ = w.writer.Create(bounded, cosmos.NewPartitionKey(key), map[string]string{"id": doc.ID, "key": key}) // the judge asks the account
+		cancel()
+		timer := time.NewTimer(time.Duration(dice.ExpFloat64() * float64(mean)))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+}
