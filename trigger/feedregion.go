@@ -152,7 +152,7 @@ func (w *rangeWorker) failedOver(position, keptLSN int64, now keptFeed) error {
 		w.kept.Store(&now)
 		return nil
 	case keptLSN == 0:
-		return w.positionLost(&feed.AheadError{Position: position, Newest: now.LSN})
+		return w.positionLost(&feed.AheadError{Position: position})
 	}
 	now.LSN = min(now.LSN, keptLSN)
 	now.Confirmed = now.LSN

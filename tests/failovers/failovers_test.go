@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"runtime"
 	"strconv"
@@ -112,7 +113,10 @@ func (w *world) settle() {
 
 // disturb does one thing to the account or a host.
 func (w *world) disturb() {
-	w.disturbed = time.Now()
+	if n := len(w.mended); n > 0 && w.mended[n-1].until.IsZero() {
+		w.mended[n-1].until = time.Now()
+	}
+	defer func() { w.disturbed = time.Now() }()
 	switch n := w.dice.IntN(10); {
 	case n < 2 && len(w.hosts) > 0:
 		kill := w.chance(0.7)
@@ -137,13 +141,17 @@ func (w *world) failOver() {
 	if !w.options.PartitionFailover {
 		container = "account"
 	}
-	kind := emulator.FailoverPlanned
+	kind, began, isSettled := emulator.FailoverPlanned, time.Now(), time.Since(w.disturbed) > 2*expiration+2*acquire && w.isHeld()
 	mend := func() {}
 	if w.chance(0.7) {
 		kind = emulator.FailoverUnplanned
 		if silent := w.options.Regions[w.dice.IntN(len(w.options.Regions))]; silent != to && w.chance(0.7) {
-			w.log.Info("--- a region is silent", slog.String("region", silent))
-			mend = w.account.Inject(emulator.Fault{Region: silent, Drop: emulator.DropBefore})
+			fault := emulator.Fault{Region: silent, Drop: emulator.DropBefore}
+			if w.chance(0.5) { // no answer comes at all
+				fault = emulator.Fault{Region: silent, Delay: time.Hour, Status: http.StatusServiceUnavailable}
+			}
+			w.log.Info("--- a region is silent", slog.String("region", silent), slog.Any("delay", fault.Delay))
+			mend = w.account.Inject(fault)
 		}
 		time.Sleep(w.between(3*time.Second, 40*time.Second)) // the service takes its time to find out
 	}
@@ -159,13 +167,16 @@ func (w *world) failOver() {
 	if container != "items" && kind == emulator.FailoverUnplanned {
 		w.lossy = append(w.lossy, time.Now())
 	}
-	w.disturbed = time.Now()
 	if w.chance(0.5) {
 		time.Sleep(w.between(time.Second, time.Minute))
 	}
 	mend()
 	w.log.Info("--- all regions answer")
-	w.disturbed = time.Now()
+	after := recovery{from: time.Now(), bound: promptAgain}
+	if !isSettled || time.Since(began) > trusted || w.options.Manners.HideCommitted {
+		after.bound = 2*expiration + 2*acquire
+	}
+	w.mended = append(w.mended, after)
 }
 
 // isHeld reports whether a host has a lease: it has delivered within a renewal.

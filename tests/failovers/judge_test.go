@@ -88,7 +88,32 @@ func (w *world) judge() (f figures) {
 	w.checkOrder(kept)
 	w.checkEpochs()
 	w.checkOwners()
+	w.checkPrompt(kept)
 	return f
+}
+
+// checkPrompt checks that deliveries go on in time after a failover.
+func (w *world) checkPrompt(kept []document) {
+	first := map[string]time.Time{}
+	for _, d := range w.deliveries {
+		if _, found := first[d.doc.ID]; !found {
+			first[d.doc.ID] = d.at
+		}
+	}
+	for _, r := range w.mended {
+		for _, d := range kept {
+			written := w.attempts[d.ID]
+			due := r.from.Add(r.bound)
+			if due.Before(written.Add(promptAgain)) {
+				due = written.Add(promptAgain) // a poll, and replication
+			}
+			if at, found := first[d.ID]; found && due.Before(r.until) && written.Before(r.until) && at.After(due) && !w.mayBeUnseen() {
+				w.t.Errorf("seed %d: %s, written at %s, came at %s, and was due at %s, %v after the failover's end", w.seed, d.ID,
+					written.Format("15:04:05.000"), at.Format("15:04:05.000"), due.Format("15:04:05.000"), r.bound)
+				break
+			}
+		}
+	}
 }
 
 // checkOrder checks that the first deliveries of the kept documents of a key are in feed order.

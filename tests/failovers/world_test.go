@@ -23,6 +23,9 @@ import (
 const (
 	expiration = time.Minute
 	acquire    = 13 * time.Second
+	trusted    = 45 * time.Second // an owner trusts its lease for 54 s after a write, and renews it every 17 s
+	// promptAgain is the time in which a range goes on whose owner lives and trusts its lease.
+	promptAgain = 10 * time.Second
 )
 
 // world is an account, its hosts and what they did. The goroutine of the test owns it, except for
@@ -40,7 +43,8 @@ type world struct {
 	log     *slog.Logger
 
 	lossy     []time.Time // unplanned failovers of leases
-	disturbed time.Time   // last event that may delay a delivery
+	disturbed time.Time   // end of the last event that may delay a delivery
+	mended    []recovery
 
 	mu         sync.Mutex
 	attempts   map[string]time.Time // documents that were written, by id: when the write began
@@ -56,6 +60,12 @@ type host struct {
 	dead  atomic.Bool
 	stop  context.CancelFunc
 	ended chan struct{}
+}
+
+// recovery is a time in which nothing happens after a failover.
+type recovery struct {
+	from, until time.Time
+	bound       time.Duration // after which deliveries go on
 }
 
 // delivery is a document as a handler got it.

@@ -51,7 +51,7 @@ func (c *Client) Account(ctx context.Context) (Account, error) {
 const (
 	accountAge    = 5 * time.Minute  // after it, the account is read again
 	regionPenalty = 5 * time.Minute  // for this time, an unreachable region comes last
-	rereadTimeout = 5 * time.Second  // of a repeated read; the known regions are still usable
+	rereadTimeout = 2 * time.Second  // of a repeated read; the known regions are still usable
 	rereadPause   = 30 * time.Second // after a repeated read that failed
 )
 
@@ -133,9 +133,9 @@ func (r *regions) accountRoute(op *operation) route {
 			}
 		}
 		return route{endpoints: endpoints, movable: len(endpoints) > 1, first: r.firstWrite.Host}
-	case r.waits(pinnedFor):
+	case pinned && r.waits(pinnedFor):
 		return route{endpoints: []*url.URL{r.formerWrite}}
-	case pinned:
+	case pinned && r.multiple:
 		return route{endpoints: []*url.URL{r.firstWrite}}
 	case op.write:
 		return route{endpoints: r.reachableFirst(r.writes)}
@@ -376,7 +376,9 @@ func (r *regions) orderEndpoints(regions []Region) ([]*url.URL, error) {
 		if err != nil || r.base.Scheme == "https" && u.Scheme != "https" {
 			return nil, fmt.Errorf("account lists an unusable endpoint %q for region %q", region.Endpoint, region.Name)
 		}
-		list = append(list, u)
+		if !slices.ContainsFunc(list, func(known *url.URL) bool { return known.Host == u.Host }) {
+			list = append(list, u)
+		}
 	}
 	if list == nil {
 		list = []*url.URL{r.base}

@@ -82,13 +82,16 @@ func (p *retryPolicy) Do(req *policy.Request) (*http.Response, error) {
 			}
 		}
 		endpoint := to.endpoints[used.regionShift%len(to.endpoints)]
-		resp, err := p.try(ctx, req, op, endpoint, to.movable)
+		resp, err := p.try(ctx, req, op, endpoint, used.headTimeout(len(to.endpoints)))
 		decision := decideRetry(op, resp, err, p.token)
 		if to.movable {
 			p.recordPlacement(ctx, op, to, endpoint, resp, decision)
 		}
 		if decision.action == succeed {
 			return resp, nil
+		}
+		if decision.silent {
+			used.silent++
 		}
 		wait, retry := time.Duration(0), p.options.MaxRetries > 0
 		if !used.move(to, decision) {
@@ -112,8 +115,9 @@ func (p *retryPolicy) Do(req *policy.Request) (*http.Response, error) {
 	}
 }
 
-// try sends op once. If the answer is a success, try reads it into op.answer.
-func (p *retryPolicy) try(ctx context.Context, req *policy.Request, op *operation, endpoint *url.URL, movable bool) (*http.Response, error) {
+// try sends op once. If the answer is a success, try reads it into op.answer. If headTimeout is not
+// zero, the head of the answer must arrive in that time.
+func (p *retryPolicy) try(ctx context.Context, req *policy.Request, op *operation, endpoint *url.URL, headTimeout time.Duration) (*http.Response, error) {
 	if op.feed {
 		select {
 		case p.client.feedSlots <- struct{}{}:
@@ -123,20 +127,21 @@ func (p *retryPolicy) try(ctx context.Context, req *policy.Request, op *operatio
 		}
 	}
 	attemptCtx, timeout := ctx, p.options.TryTimeout
-	if movable && (timeout <= 0 || timeout > movingTimeout) {
-		timeout = movingTimeout
-	}
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		attemptCtx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
+	attemptCtx, cancel := context.WithCancel(attemptCtx)
+	defer cancel()
 	sent := req.WithContext(attemptCtx)
 	raw := sent.Raw()
 	to := *raw.URL
 	to.Scheme, to.Host = endpoint.Scheme, endpoint.Host
 	raw.URL, raw.Host = &to, endpoint.Host
+	head := headTimer(headTimeout, cancel)
 	resp, err := sent.Next()
+	head.Stop()
 	if resp != nil {
 		p.client.clock.observe(resp)
 		op.charge += charge(resp.Header)
@@ -146,9 +151,20 @@ func (p *retryPolicy) try(ctx context.Context, req *policy.Request, op *operatio
 		err = p.read(op, resp)
 	}
 	if err != nil && attemptCtx.Err() != nil && ctx.Err() == nil {
+		if resp == nil && headTimeout > 0 {
+			timeout = headTimeout
+		}
 		err = fmt.Errorf("%w within %v", errNoAnswer, timeout)
 	}
 	return resp, err
+}
+
+// headTimer calls cancel after a time, never if that is zero.
+func headTimer(d time.Duration, cancel func()) *time.Timer {
+	if d <= 0 {
+		d = math.MaxInt64
+	}
+	return time.AfterFunc(d, cancel)
 }
 
 // isAnsweredByRange reports whether an answer is from a range of the container. All others,
@@ -207,7 +223,7 @@ func (p *retryPolicy) failure(op *operation, resp *http.Response, err error, dec
 // attempt.
 func (p *retryPolicy) recordFindings(op *operation, endpoint *url.URL, decision retryDecision) {
 	switch {
-	case decision.unreachable:
+	case decision.unreachable, decision.silent:
 		p.client.regions.markUnreachable(endpoint.Host)
 	case decision.action == rereadAccount:
 		p.client.regions.markStale()
@@ -242,6 +258,7 @@ type retryUsage struct {
 	regionShift  int           // how many regions down the list the next attempt goes
 	moves        int           // attempts that went on in the next region at once, since the last wait
 	failures     int           // that another region may not have
+	silent       int           // attempts that no answer came to in time
 	behind       int           // answers from behind the session
 	throttled    time.Duration // total wait for 429
 	refusal      error         // last answer to this read that was 429, 449 or 503, or nil
@@ -262,6 +279,15 @@ func (u *retryUsage) move(to route, decision retryDecision) bool {
 	u.moves++
 	u.regionShift++
 	return true
+}
+
+// headTimeout returns how long the next attempt waits for the head of an answer, while another of
+// so many regions may answer: longer once all have been silent. It is zero if there is only one.
+func (u *retryUsage) headTimeout(regions int) time.Duration {
+	if regions < 2 {
+		return 0
+	}
+	return movingTimeout << min(u.silent/regions, 4)
 }
 
 // isBehindIn counts an answer from behind the session, and reports whether each of several regions
@@ -288,7 +314,7 @@ func (u *retryUsage) withRefusal(err error) error {
 // planRetry counts an attempt and reports whether the call may retry, and after
 // which wait.
 func (p *retryPolicy) planRetry(u *retryUsage, decision retryDecision) (wait time.Duration, retry bool) {
-	if decision.nextRegion {
+	if decision.nextRegion && !decision.silent { // a silent region comes last in the next route
 		if u.failures++; u.failures > 1 {
 			u.regionShift++
 		}

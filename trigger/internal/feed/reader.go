@@ -23,13 +23,16 @@ var ErrStale = errors.New("the feed answered from an older position")
 // AheadError is the error of a position that no region of the account has reached: changes up to
 // it are lost, or it is of another feed. Until the feed passes it, new changes would be skipped.
 type AheadError struct {
-	Position, Newest int64     // LSNs
+	Position, Newest int64     // LSNs; Newest is 0 if the range has failed over, and nothing tells what its feed was then
 	KeptLSN          int64     // from which the range is read again soon; 0 if that is not known
 	SeekTo           time.Time // a time at which the feed was the one that the position is of, on the service's clock; zero if it is not known
 }
 
 func (e *AheadError) Error() string {
 	text := fmt.Sprintf("position %d is ahead of the account, whose newest change has LSN %d: ", e.Position, e.Newest)
+	if e.Newest == 0 {
+		text = fmt.Sprintf("position %d is of before the range failed over, and the service does not tell whether changes up to it were kept: ", e.Position)
+	}
 	switch {
 	case e.KeptLSN > 0:
 		return text + fmt.Sprintf("a failover may have lost changes; the range is read again from LSN %d soon, unless a region has them", e.KeptLSN)

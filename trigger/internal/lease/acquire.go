@@ -48,6 +48,11 @@ func (s *Set) Acquire(ctx, requests context.Context, l *Lease, listed *Index, re
 	if err != nil {
 		return nil, err
 	}
+	// The write itself may have shown the failover. The version that was listed may be one of before.
+	if err := s.afterFailover(l); err != nil {
+		held := s.newHeld(newWriter(s.store, acquired, sent, s.cfg.RenewInterval, s.cfg.Expiration, s.cfg.Log), l, listed)
+		return nil, errors.Join(fmt.Errorf("acquire lease %q: %w", l.token, err), held.leaseWriter.Release(finish))
+	}
 	return s.newHeld(newWriter(s.store, acquired, sent, s.cfg.RenewInterval, s.cfg.Expiration, s.cfg.Log), l, listed), nil
 }
 
@@ -63,10 +68,11 @@ func (e *FailoverError) Error() string {
 	return fmt.Sprintf("the lease container has failed over, or its region has changed: leases are acquired from %s on", e.Until.UTC().Format(time.RFC3339))
 }
 
-// afterFailover returns a [FailoverError] if it is too early to acquire a lease.
+// afterFailover returns a [FailoverError] if it is too early to acquire a lease. It is not if this
+// process has given it back since the failover, and nobody has written it after that.
 func (s *Set) afterFailover(l *Lease) error {
 	since := s.store.container.FailedOver(l.partitionKey)
-	if since.IsZero() {
+	if since.IsZero() || s.store.isReleasedSince(l, since) {
 		return nil
 	}
 	if until := since.Add(l.expiration(s.cfg.Expiration)); time.Now().Before(until) {

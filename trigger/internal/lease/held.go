@@ -59,6 +59,15 @@ func (h *Held) TrustedUntil() time.Time {
 	return sent.Add(h.trustedFor)
 }
 
+// Release gives the lease back, see [leaseWriter.Release].
+func (h *Held) Release(ctx context.Context) error {
+	err := h.leaseWriter.Release(ctx)
+	if err == nil {
+		h.store.noteRelease(h.lease, time.Now())
+	}
+	return err
+}
+
 // RangeRead ends the mark of a split that an earlier owner had begun: the feed of the
 // range could be read, so the range is whole again. The reader calls it for each page.
 func (h *Held) RangeRead() { h.splitting.Store(false) }

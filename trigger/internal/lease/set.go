@@ -273,6 +273,9 @@ func (s *Set) Plan(leases []*Lease, working func(token string) bool) []Step {
 // RequestHandover asks the owner of a lease to release it to this host, and returns
 // the lease as stored, for [Set.AwaitHandover].
 func (s *Set) RequestHandover(ctx context.Context, l *Lease) (*Lease, error) {
+	if err := s.afterFailover(l); err != nil { // the lease would be nobody's for that time
+		return nil, fmt.Errorf("request handover of lease %q: %w", l.token, err)
+	}
 	return s.store.requestHandover(ctx, l, s.cfg.Owner)
 }
 

@@ -29,8 +29,33 @@ type leaseStore struct {
 	writeGate  *writeGate
 	meter      *units.Meter
 
-	mu           sync.Mutex        // guards listed; never held during I/O
-	listedLeases map[string]*Lease // leases of the last list, by the text of their documents
+	mu           sync.Mutex         // guards the fields below; never held during I/O
+	listedLeases map[string]*Lease  // leases of the last list, by the text of their documents
+	released     map[string]release // last releases by this process, by lease token
+}
+
+// release is a version of a lease in which this process has given it back.
+type release struct {
+	etag azcore.ETag
+	at   time.Time // when the answer to its write arrived
+}
+
+// noteRelease notes that this process has given back a lease.
+func (s *leaseStore) noteRelease(l *Lease, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.released == nil {
+		s.released = map[string]release{}
+	}
+	s.released[l.token] = release{l.etag, at}
+}
+
+// isReleasedSince reports whether this process has given back this version of a lease after a time.
+func (s *leaseStore) isReleasedSince(l *Lease, since time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last, found := s.released[l.token]
+	return found && last.etag == l.etag && !last.at.Before(since)
 }
 
 // openStore finds out under which ids and partition keys the leases of a
