@@ -18,10 +18,10 @@ import (
 // takes over does not have, and their LSNs may be those of other changes then. So each lease keeps
 // up to which LSN all regions had the feed, and in which region and version that was:
 //
-//  1. A page tells its version and its committed LSN. If the version has risen, or the account
-//     names another first write region, or no region has reached the position any more, the range
-//     has failed over. The account is read from time to time only: after such a change what all
-//     regions had before the last read of the account counts.
+//  1. A page tells its version and its committed LSN. If the version has risen, or no region has
+//     reached the position any more, the range has failed over. If versions do not rise, it also has
+//     if the account names another first write region; since the account is read from time to time
+//     only, what all regions had before its last read counts then.
 //  2. What was read up to that LSN is the same in the new region. If the range was read further,
 //     the owner releases the lease at that LSN, and without what is finished behind it. The next
 //     owner, mostly the same host, delivers in a new epoch what follows now.
@@ -43,6 +43,7 @@ type keptFeed struct {
 	Range     string `json:"range"`           // whose feed it is; that of its parent if the range has split since
 	Region    string `json:"region"`          // host of the account's first write region
 	Version   int64  `json:"version"`         // of the range's session tokens
+	Raises    bool   `json:"raises,omitzero"` // a failover has raised the version: then changes of the account tell nothing more
 	LSN       int64  `json:"lsn"`             // newest one that all regions had; 0 if the service does not tell
 	Confirmed int64  `json:"confirmed"`       // the same before the last read of the account
 	Read      int64  `json:"read"`            // when the position was last one of this feed, on the service's clock in Unix seconds
@@ -80,17 +81,31 @@ func (w *rangeWorker) verifyPage(ctx context.Context, page *feed.Page, continuat
 		return nil
 	}
 	position := feed.LSNOf(continuation)
+	w.refusedReads = 0
 	if err := w.checkKept(page, position); err != nil {
 		return err
 	}
 	if page.SessionLSN == 0 || position <= page.SessionLSN {
 		return nil
 	}
-	return cmp.Or(w.verifyPosition(ctx, continuation), feed.ErrStale) // else a replica that lags has answered
+	return cmp.Or(w.checkReached(ctx, continuation), feed.ErrStale) // else a replica that lags has answered
 }
 
-// verifyPosition returns an error if no region that answers has reached a continuation.
+// maxRefusedReads bounds the reads in a row that may be refused because a region lags.
+const maxRefusedReads = 5
+
+// verifyPosition returns an error if a read was refused because of its continuation: no region has
+// reached it, or one of several had not.
 func (w *rangeWorker) verifyPosition(ctx context.Context, continuation string) error {
+	err := w.checkReached(ctx, continuation)
+	if w.refusedReads++; err == nil && w.refusedReads <= maxRefusedReads && w.feedSource.Container.Client().FailsOver() {
+		return feed.ErrStale
+	}
+	return err
+}
+
+// checkReached returns an error if no region that answers has reached a continuation.
+func (w *rangeWorker) checkReached(ctx context.Context, continuation string) error {
 	position := feed.LSNOf(continuation)
 	if w.held.Lease().ByKeys() || position == 0 {
 		return nil
@@ -123,7 +138,7 @@ func (w *rangeWorker) checkKept(page *feed.Page, position int64) error {
 	if now.Version < former.Version { // a region that does not know of the failover yet
 		return nil
 	}
-	now.Confirmed = former.Confirmed
+	now.Confirmed, now.Raises = former.Confirmed, former.Raises || now.Version > former.Version
 	if !w.confirmedAt.IsZero() && readAt.After(w.confirmedAt) {
 		now.Confirmed = former.LSN
 	}
@@ -132,7 +147,7 @@ func (w *rangeWorker) checkKept(page *feed.Page, position int64) error {
 	switch {
 	case now.Version > former.Version:
 		return w.failedOver(position, former.LSN, now)
-	case now.Region != former.Region:
+	case now.Region != former.Region && !now.Raises:
 		return w.failedOver(position, former.Confirmed, now)
 	case isBehind: // see verifyPosition
 		return nil

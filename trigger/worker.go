@@ -62,9 +62,10 @@ type rangeWorker struct {
 	callbackRuns  bool         // Function.Opened or Function.Flush was left behind
 	flushErr      error        // why Function.Flush has failed, or nil; valid once workRange has returned
 
-	kept        atomic.Pointer[keptFeed] // see feedregion.go; nil if nothing is known
-	confirmedAt time.Time                // read of the account that keptFeed.Confirmed is from before; for the reader
-	resumeAt    int64                    // LSN at which the range is read again; valid once the work has ended with errFeedFailedOver
+	kept         atomic.Pointer[keptFeed] // see feedregion.go; nil if nothing is known
+	confirmedAt  time.Time                // read of the account that keptFeed.Confirmed is from before; for the reader
+	refusedReads int                      // in a row, by the service; for the reader
+	resumeAt     int64                    // LSN at which the range is read again; valid once the work has ended with errFeedFailedOver
 
 	confirmedFailovers atomic.Int64 // of the lease container when the lease was last confirmed, see WaitTrusted
 

@@ -173,7 +173,7 @@ func (w *world) failOver() {
 	mend()
 	w.log.Info("--- all regions answer")
 	after := recovery{from: time.Now(), bound: promptAgain}
-	if !isSettled || time.Since(began) > trusted || w.options.Manners.HideCommitted {
+	if !isSettled || time.Since(began) > trusted {
 		after.bound = 2*expiration + 2*acquire
 	}
 	w.mended = append(w.mended, after)

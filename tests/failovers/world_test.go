@@ -107,7 +107,7 @@ func (l lifeline) Do(req *http.Request) (*http.Response, error) {
 }
 
 func newWorld(t *testing.T, seed uint64, log *slog.Logger) *world {
-	w := &world{t: t, seed: seed, dice: rand.New(rand.NewPCG(seed, 1)), attempts: map[string]time.Time{}, log: log}
+	w := &world{t: t, seed: seed, dice: rand.New(rand.NewPCG(seed, 1)), attempts: map[string]time.Time{}, log: log, disturbed: time.Now()}
 	w.options = emulator.Options{
 		Regions:           []string{"West Europe", "North Europe", "East US"}[:2+w.dice.IntN(2)],
 		PartitionFailover: w.chance(0.6),

@@ -1,7 +1,6 @@
 package cosmos
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -27,7 +26,7 @@ const (
 // never held during I/O.
 type placements struct {
 	failovers atomic.Int64 // signs of failovers, of all ranges
-	inUse     atomic.Bool  // a region has refused a request, or has not answered: until then the account's document holds
+	inUse     atomic.Bool  // a region has refused a request, or has not answered: until then all ranges are where the account's document says
 
 	mu        sync.Mutex
 	byRange   map[string]*placement // by id of the physical range; "" if that is not known
@@ -39,9 +38,10 @@ type placements struct {
 type placement struct {
 	moved      string    // host of the region to ask first, "" for that of the account's document
 	askBack    time.Time // when a write asks that of the account's document again
-	answered   string    // host of the region that answered last, "" for that of the account's document
+	answered   string    // host of the region that answered last, "" if none has
 	failures   int       // answers that did not come, in a row
 	failedOver time.Time // last sign of a failover
+	raisedTo   int64     // version of the session tokens that was such a sign, 0 if none was
 }
 
 // of returns the placement of a range. The caller holds mu.
@@ -74,8 +74,9 @@ func (p *placements) order(id string, write bool, endpoints []*url.URL) []*url.U
 }
 
 // succeeded notes that a region has answered a request for a range, and reports whether that is
-// another one than before. first is the host of the account's document.
-func (p *placements) succeeded(id, host, first string) (hasMoved bool) {
+// another one than before. first is the host of the account's document, and version that of the
+// range's session tokens.
+func (p *placements) succeeded(id, host, first string, version int64) (hasMoved bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	known := p.of(id)
@@ -83,12 +84,25 @@ func (p *placements) succeeded(id, host, first string) (hasMoved bool) {
 	if known.moved = host; host == first {
 		known.moved = ""
 	}
-	if cmp.Or(known.answered, first) == host {
+	former := known.answered
+	if known.answered = host; former == "" || former == host {
 		return false
 	}
-	known.answered, known.askBack = host, time.Now().Add(regionPenalty)
-	p.sign(known)
+	known.askBack = time.Now().Add(regionPenalty)
+	if isTold := known.raisedTo > 0 && known.raisedTo == version || id == "" && p.hasAnswered(host); !isTold {
+		p.sign(known)
+	}
 	return true
+}
+
+// hasAnswered reports whether a region answers for a range that is known. The caller holds mu.
+func (p *placements) hasAnswered(host string) bool {
+	for id, known := range p.byRange {
+		if id != "" && known.answered == host {
+			return true
+		}
+	}
+	return false
 }
 
 // failed notes that a region has refused a request for a range, or has not answered it. After
@@ -108,28 +122,18 @@ func (p *placements) failed(id string, endpoints []*url.URL, endpoint *url.URL, 
 }
 
 // raised notes that the version of a range's session tokens has risen.
-func (p *placements) raised(id string) {
+func (p *placements) raised(id string, version int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sign(p.of(id))
+	known := p.of(id)
+	known.raisedTo = version
+	p.sign(known)
 }
 
 // sign notes a sign of a failover. The caller holds mu.
 func (p *placements) sign(known *placement) {
 	known.failedOver = time.Now()
 	p.failovers.Add(1)
-}
-
-// hasMoved reports whether a range is asked in another region than the account's document names.
-func (p *placements) hasMoved() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, known := range p.byRange {
-		if known.moved != "" {
-			return true
-		}
-	}
-	return false
 }
 
 // knownRanges returns the ranges as last read, nil if they are not known. mayRead reports whether a
@@ -196,9 +200,9 @@ func (c *Container) rangeOfKey(ranges []Range, key string) string {
 }
 
 // FailedOver returns when this client last saw a sign that the range of a key has failed over: its
-// requests changed their region, the version of its session tokens rose, or the account named
-// another first write region. It is zero if there was none. After such a sign, writes that were
-// acknowledged before may be lost.
+// requests changed their region, or the version of its session tokens rose; if several regions
+// write, the account named another first one. It is zero if there was none. After such a sign,
+// writes that were acknowledged before may be lost.
 func (c *Container) FailedOver(key PartitionKey) time.Time {
 	last := c.client.regions.lastChange()
 	ranges, _ := c.placements.knownRanges()
@@ -230,7 +234,7 @@ func (c *Client) FailsOver() bool { return c.regions.failOver() }
 func (c *Container) observeAnswer(resp *http.Response) {
 	for _, id := range c.sessions.observe(resp) {
 		if c.client.regions.failOver() {
-			c.placements.raised(id)
+			c.placements.raised(id, c.sessions.version(id))
 		}
 	}
 }

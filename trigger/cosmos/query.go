@@ -65,10 +65,10 @@ func (c *Container) Query(ctx context.Context, q Query) iter.Seq2[*QueryPage, er
 	}
 }
 
-// partsOf returns the queries to run for q: one for each physical range if some of them are in
+// partsOf returns the queries to run for q: one for each physical range if some of them may be in
 // another region than the others, else q.
 func (c *Container) partsOf(ctx context.Context, q Query) ([]Query, error) {
-	if c.pinnedFor.Load() == 0 || q.PartitionKey != nil || q.Continuation != "" || !c.placements.hasMoved() {
+	if c.pinnedFor.Load() == 0 || q.PartitionKey != nil || q.Continuation != "" || !c.placements.inUse.Load() {
 		return []Query{q}, nil
 	}
 	ranges, err := c.Ranges(ctx)

@@ -68,7 +68,7 @@ type regions struct {
 	firstWrite    *url.URL             // endpoint of the account's first write region, whatever is preferred
 	formerWrite   *url.URL             // first write region before the last change, of several that write
 	multiple      bool                 // all regions write
-	changes       int64                // times that the account named another first write region
+	changes       int64                // times that the account named another first one of several write regions
 	changedAt     time.Time            // last of these
 	readAt        time.Time            // when the account was last read
 	rereadAt      time.Time            // time at which the account is read again
@@ -289,9 +289,9 @@ func (r *regions) adopt(a Account) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if former := r.firstWrite; former != nil && former.Host != first[0].Host {
-		r.changes, r.changedAt, r.formerWrite = r.changes+1, time.Now(), nil
+		r.formerWrite = nil
 		if a.MultipleWriteRegions {
-			r.formerWrite = former
+			r.changes, r.changedAt, r.formerWrite = r.changes+1, time.Now(), former
 		}
 	}
 	r.multiple, r.readAt = a.MultipleWriteRegions, time.Now()

@@ -246,8 +246,11 @@ func (p *retryPolicy) recordPlacement(ctx context.Context, op *operation, to rou
 			c.locate(ctx)
 		}
 		c.placements.failed(c.rangeOf(op), to.endpoints, endpoint, refused)
-	case c.placements.inUse.Load() && c.placements.succeeded(c.rangeOf(op), endpoint.Host, to.first):
-		p.client.regions.markStale() // the whole account may have failed over
+	default:
+		id := c.rangeOf(op)
+		if c.placements.succeeded(id, endpoint.Host, to.first, c.sessions.version(id)) {
+			p.client.regions.markStale() // the whole account may have failed over
+		}
 	}
 }
 

@@ -71,6 +71,13 @@ func (s *sessions) token(r Range) string {
 	return r.ID + ":" + inherited.text
 }
 
+// version returns the newest version of a range's session tokens, 0 if there is none.
+func (s *sessions) version(id string) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byRange[id].version
+}
+
 // SessionToken returns the newest session token of a range in the answers to this
 // client, for [FeedRequest].SessionToken, or "" if there is none.
 func (c *Container) SessionToken(r Range) string { return c.sessions.token(r) }

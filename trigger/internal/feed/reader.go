@@ -88,8 +88,8 @@ type Reader struct {
 	UntilPoll func() time.Duration
 	// Verify returns an error if a page that was read after the continuation cannot follow it.
 	Verify func(ctx context.Context, page *Page, continuation string) error
-	// VerifyPosition returns an error if no region has reached the continuation. It is called
-	// when the service refuses a read, or no region has reached its session.
+	// VerifyPosition returns an error if a read was refused, or no region had reached its session,
+	// because of the continuation.
 	VerifyPosition func(ctx context.Context, continuation string) error
 	// ObservePage is told each page before it is sent on.
 	ObservePage func(*Page)
@@ -304,8 +304,8 @@ func (r *Reader) readPage(ctx context.Context, source *Source, continuation stri
 	defer cancel()
 	page, err = source.ReadPage(limited, target, continuation, reading)
 	if cosmos.Classify(err) == cosmos.OutcomeInvalid || cosmos.IsBehindSession(err) {
-		if ahead := r.VerifyPosition(ctx, continuation); ahead != nil {
-			return nil, fmt.Errorf("%w: %w", ahead, err)
+		if cause := r.VerifyPosition(ctx, continuation); cause != nil {
+			return nil, fmt.Errorf("%w (%v)", cause, err)
 		}
 	}
 	if err != nil {
