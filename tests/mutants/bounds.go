@@ -73,7 +73,7 @@ var bounds = []mutant{
 		{"trigger/cosmos/feed.go", "\t\tpage.NotModified = true\n\t\tpage.Release()", "\t\tpage.Continuation += \" \""},
 	}},
 	{"stuck-feed-given-up", "a feed that does not advance is a problem of its range at all times", []edit{
-		{"trigger/internal/feed/reader.go", "errors.Is(err, errNotAdvancing) && !r.UntilCaughtUp", "false"},
+		{"trigger/internal/feed/reader.go", "(errors.Is(err, errNotAdvancing) || isAhead) && !r.UntilCaughtUp", "isAhead && !r.UntilCaughtUp"},
 	}},
 	{"container-without-key", "a container without a partition key is one key", []edit{
 		{"trigger/cosmos/effectivekey.go", "if len(d.Paths) == 0 {", "if false {"},

@@ -3,7 +3,7 @@ package main
 import "slices"
 
 // all are the planted bugs, grouped by the part of the runtime.
-var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages, postponements, settings, surfaceCalls, surfaceReports, surfaceSettings, judgements, bounds, verbsOfHandlers, stores, verdicts, hosts, storeCalls, finishedLeases, sharedLSNs, keyMarks, flushCalls, waitingKeys, policies, letterQueries, leaseSources, callersErrors, handlerCallbacks, pageSearches, recordedForms, neighbours, answers, pagePositions, pageGrowth, recreations, accountProofs, snapshots, secretValues, otherClients, programs, ageing, upgrades)
+var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages, postponements, settings, surfaceCalls, surfaceReports, surfaceSettings, judgements, bounds, verbsOfHandlers, stores, verdicts, hosts, storeCalls, finishedLeases, sharedLSNs, keyMarks, flushCalls, waitingKeys, policies, letterQueries, leaseSources, callersErrors, handlerCallbacks, pageSearches, recordedForms, neighbours, answers, pagePositions, pageGrowth, recreations, accountProofs, snapshots, secretValues, otherClients, programs, ageing, upgrades, failovers)
 
 var ownership = []mutant{
 	{"no-if-match", "a stale checkpoint is never written", []edit{
@@ -19,7 +19,7 @@ var ownership = []mutant{
 		{"trigger/internal/lease/write.go", "if fresh.ownership() != w.acquiredLease.ownership() {", "if fresh.ownership() == (ownership{}) {"},
 	}},
 	{"epoch-not-raised", "one owner per epoch", []edit{
-		{"trigger/internal/lease/acquire.go", "next.raiseEpoch(l, l.Epoch()+1)", "next.raiseEpoch(l, max(l.Epoch(), 1))"},
+		{"trigger/internal/lease/acquire.go", "next.raiseEpoch(l, nextEpoch(l, now))", "next.raiseEpoch(l, max(l.Epoch(), 1))"},
 	}},
 	{"epoch-reset-at-release", "an epoch never decreases", []edit{
 		{"trigger/internal/lease/write.go", "delete(l.properties, expirationProperty)", "delete(l.properties, expirationProperty)\n\t\tdelete(l.properties, epochProperty)"},
@@ -68,10 +68,10 @@ var ownership = []mutant{
 		{"trigger/internal/lease/set.go", "return s.cfg.Leases.Client().Now()", "return time.Now()"},
 	}},
 	{"expiry-ignores-rounding", "a lease is not taken early although its time has whole seconds", []edit{
-		{"trigger/internal/lease/document.go", "l.written.Add(expiration + time.Second)", "l.written.Add(expiration - time.Second)"},
+		{"trigger/internal/lease/document.go", "l.written.Add(l.expiration(expiration) + time.Second)", "l.written.Add(l.expiration(expiration) - time.Second)"},
 	}},
 	{"announced-expiration-ignored", "if owner and reader have different expirations, the longer one holds", []edit{
-		{"trigger/internal/lease/document.go", "expiration = max(expiration, min(d, longestExpiration))", "_ = d"},
+		{"trigger/internal/lease/document.go", "return max(own, min(d, longestExpiration))", "return own"},
 	}},
 	{"handover-in-mid-batch", "a handover happens after the running batch", []edit{
 		{"trigger/worker.go", "stopReading(errHandedOver)", "w.endWork(errHandedOver)"},
@@ -81,7 +81,7 @@ var ownership = []mutant{
 	}},
 	{"lease-acquired-after-a-stop", "nothing is acquired after a stop", []edit{
 		{"trigger/balancing.go", "\t\tif ctx.Err() != nil {\n\t\t\treturn\n\t\t}\n\t\tworking.Go(", "\t\tworking.Go("},
-		{"trigger/internal/lease/acquire.go", "\tif cause := context.Cause(ctx); cause != nil {\n\t\treturn nil, cause\n\t}\n\tfinish", "\tfinish"},
+		{"trigger/internal/lease/acquire.go", "\tif cause := context.Cause(ctx); cause != nil {\n\t\treturn nil, cause\n\t}\n\tif err := s.afterFailover", "\tif err := s.afterFailover"},
 	}},
 	{"hung-handler-keeps-the-lease", "a host gives up a range if its handler does not return", []edit{
 		{"trigger/invoke.go", "late := time.NewTimer(grace)", "late := time.NewTimer(100 * grace)"},
@@ -403,7 +403,7 @@ var protocol = []mutant{
 		{"trigger/cosmos/retry.go", "retryDecision{action: throttle, wait: retryAfter(resp)}", "retryDecision{action: throttle, wait: 1}"},
 	}},
 	{"unknown-write-repeated", "a write that may have been applied is not repeated", []edit{
-		{"trigger/cosmos/retry.go", "case op.write:\n\t\treturn retryDecision{outcomeUnknown: true}", "case op.write:\n\t\treturn retryDecision{action: backoff}"},
+		{"trigger/cosmos/retry.go", "case op.write:\n\t\treturn retryDecision{outcomeUnknown: true, ", "case op.write:\n\t\treturn retryDecision{action: backoff, "},
 	}},
 	{"failed-write-repeated", "a write that may have been applied is not repeated", []edit{
 		{"trigger/cosmos/retry.go", "if op.write {\n\t\t\treturn retryDecision{outcomeUnknown: true}\n\t\t}", ""},

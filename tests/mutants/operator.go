@@ -27,7 +27,7 @@ var operators = []mutant{
 		{"trigger/internal/lease/operator.go", "if l.owner == s.cfg.Owner || l.Free(", "if true || l.Free("},
 	}},
 	{"seek-keeps-the-epoch", "each move of a position has an epoch of its own", []edit{
-		{"trigger/internal/lease/operator.go", "next.raiseEpoch(l, l.Epoch()+1)", "next.raiseEpoch(l, l.Epoch())"},
+		{"trigger/internal/lease/operator.go", "next.raiseEpoch(l, nextEpoch(l, s.Now()))", "next.raiseEpoch(l, l.Epoch())"},
 	}},
 	{"seek-keeps-the-retry-state", "the failure history of the old position ends with a seek", []edit{
 		{"trigger/internal/lease/operator.go", "\t\tdelete(next.properties, RetriesProperty)\n", ""},

@@ -50,6 +50,7 @@ var constantRows = []row{
 	{"stall.Opening", "TestStatusShowsLongOpened", "opened-not-shown"},
 	{"stall.OwnerSilent", "TestSilentOwnerIsNamed", "silence-told-as-free"},
 	{"stall.Paused", "TestPausedRangeWaitsAndContinuesWithoutRepeats", "pause-told-as-wait"},
+	{"stall.PositionAhead", "TestPositionAheadOfTheAccount/stall", "ahead-told-as-feed"},
 	{"stall.RangeWaits", "TestEveryStallIsNamed", "wait-told-as-breaker"},
 	{"stall.RateLimited", "TestRateIsSharedByLanesAndRanges", "rate-told-as-units"},
 	{"stall.ReadsLimited", "TestReadsKeepTheirLimit", "units-told-as-rate"},

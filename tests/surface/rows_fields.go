@@ -35,6 +35,7 @@ var fieldRows = []row{
 	{"Function.Lanes", "TestEachSettingHasAnEffect/Lanes", "lanes-ignored"},
 	{"Function.LanesByID", "TestEachSettingHasAnEffect/LanesByID", "lanes-by-id-ignored"},
 	{"Function.LeasePrefix", "TestEachSettingHasAnEffect/LeasePrefix", "lease-prefix-ignored"},
+	{"Function.LostPosition", "TestEachSettingHasAnEffect/LostPosition", "lost-position-ignored"},
 	{"Function.MaxAhead", "TestEachSettingHasAnEffect/MaxAhead", "max-ahead-ignored"},
 	{"Function.MaxAttempts", "TestEachSettingHasAnEffect/MaxAttempts", "max-attempts-ignored"},
 	{"Function.MaxItemsPerInvocation", "TestEachSettingHasAnEffect/MaxItemsPerInvocation", "batch-items-ignored"},

@@ -24,6 +24,7 @@ type Delivery struct {
 	BreakerLimit          Limit          `split_words:"true" desc:"changes dead-lettered in a row before a range pauses before each further one, or unlimited"`
 	BreakerPause          interval       `split_words:"true" desc:"length of that pause"`
 	StallAfter            interval       `split_words:"true" desc:"how long a range may make no progress before the log and status say that it is stalled; five equal failures in a row count as well"`
+	LostPosition          string         `split_words:"true" desc:"what happens to a range whose position no region has reached after a failover, if the service does not tell what all regions had: stall keeps it until an operator sets it back, seek sets it back to 15 minutes before the last read that agreed with it"`
 	CheckpointEvery       bound          `split_words:"true" desc:"save a position after that many changes, instead of by the interval, or with both whichever comes first"`
 	CheckpointInterval    saveInterval   `split_words:"true" desc:"save a position when the last save is that long ago, or each-batch: as soon as a batch is handled; after a crash, at most that interval is delivered again"`
 	CheckpointManual      toggle         `split_words:"true" desc:"save a position only if requests of the handler cover all handled changes before it"`

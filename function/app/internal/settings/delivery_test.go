@@ -30,7 +30,7 @@ func TestDeliveryDefaults(t *testing.T) {
 		BatchBytes: 4 << 20, Lanes: 1, MaxAhead: 1000,
 		RetryMin: interval(100 * time.Millisecond), RetryMax: interval(30 * time.Second), MaxAttempts: 10,
 		DeadLetters: StoreSetting{Kind: "container"}, DeadLettersConnection: "AzureWebJobsStorage",
-		BreakerLimit: 10, BreakerPause: interval(time.Minute), StallAfter: interval(time.Minute),
+		BreakerLimit: 10, BreakerPause: interval(time.Minute), StallAfter: interval(time.Minute), LostPosition: "stall",
 		CheckpointInterval: saveInterval(200 * time.Millisecond),
 	}
 	if diff := cmp.Diff(want, function1(t, s, "push").Delivery, byValue); diff != "" {
@@ -58,6 +58,7 @@ func TestPolicyReachesTheRuntime(t *testing.T) {
 		"HALLEY_RETRY_MAX_AGE", "1h",
 		"HALLEY_BREAKER_LIMIT", "unlimited",
 		"HALLEY_BREAKER_PAUSE", "5s",
+		"HALLEY_LOST_POSITION", "seek",
 		"HALLEY_CHECKPOINT_EVERY", "500",
 		"HALLEY_CHECKPOINT_INTERVAL", "5000",
 		"HALLEY_RESET_LEASES", "true",
@@ -80,7 +81,7 @@ func TestPolicyReachesTheRuntime(t *testing.T) {
 		RetryPolicy:    trigger.RetryPolicy{RetryMin: time.Second, RetryMax: time.Minute, NoBisection: true},
 		GiveUpPolicy:   trigger.GiveUpPolicy{MaxAttempts: -1, RetryMaxAge: time.Hour, BreakerLimit: -1, BreakerPause: 5 * time.Second},
 		RateLimits:     trigger.RateLimits{FeedPollDelay: 5 * time.Second, FeedPollMin: time.Second, Rate: 1000, ReadRequestUnits: 12.5},
-		HandlerTimeout: 90 * time.Second, StallAfter: time.Minute, Checkpoint: trigger.Checkpoint{Every: 500, Interval: 5 * time.Second},
+		HandlerTimeout: 90 * time.Second, StallAfter: time.Minute, LostPosition: "seek", Checkpoint: trigger.Checkpoint{Every: 500, Interval: 5 * time.Second},
 		ResetLeases: true, DeadLetters: unopened{},
 	}
 	if diff := cmp.Diff(want, f.TriggerFunction(nil), byValue); diff != "" {

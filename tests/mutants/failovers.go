@@ -1,0 +1,68 @@
+package main
+
+// failovers are planted bugs in how hosts follow regions and ranges that fail over.
+var failovers = []mutant{
+	{"lease-taken-after-a-failover", "no lease is acquired for an expiration after a sign of a failover", []edit{
+		{"trigger/internal/lease/acquire.go", "time.Now().Before(until) {\n\t\treturn &FailoverError{since, until}", "false {\n\t\treturn &FailoverError{since, until}"},
+	}},
+	{"epochs-count-on", "a lost acquisition and a later one have different epochs", []edit{
+		{"trigger/internal/lease/acquire.go", "return max(l.Epoch()+1, now.Unix())", "return l.Epoch() + 1"},
+	}},
+	{"own-release-waits", "an owner that has given back its lease since the failover acquires it again at once", []edit{
+		{"trigger/internal/lease/acquire.go", "since.IsZero() || s.store.isReleasedSince(l, since)", "since.IsZero()"},
+	}},
+	{"delivery-unconfirmed-after-failover", "a lease is confirmed before the next delivery when its container has failed over", []edit{
+		{"trigger/leaseregion.go", "if seen == confirmed {", "if true {"},
+	}},
+	{"refused-write-waits", "a write that its region refuses goes on in the next one at once", []edit{
+		{"trigger/cosmos/requestretry.go", "if !to.movable {\n\t\treturn false", "if true {\n\t\treturn false"},
+	}},
+	{"range-not-followed", "later requests of a range begin in the region that has answered", []edit{
+		{"trigger/cosmos/placement.go", "if known.moved == \"\" || ", "if true || "},
+	}},
+	{"reads-ask-back", "only writes ask whether a range has gone back", []edit{
+		{"trigger/cosmos/placement.go", "write && !time.Now().Before(known.askBack)", "!time.Now().Before(known.askBack)"},
+	}},
+	{"list-in-one-region", "a list asks each range in its region", []edit{
+		{"trigger/cosmos/query.go", "!c.placements.inUse.Load() {", "true {"},
+	}},
+	{"silent-region-kept", "a region that does not answer is left after seconds", []edit{
+		{"trigger/cosmos/requestretry.go", "return movingTimeout << min(u.silent/regions, 4)", "return 0"},
+	}},
+	{"lost-session-repeated", "a session that no region has is told after each was asked twice", []edit{
+		{"trigger/cosmos/requestretry.go", "return u.behind >= 2*regions", "return false"},
+	}},
+	{"version-is-no-sign", "the version of session tokens tells of a failover", []edit{
+		{"trigger/cosmos/session.go", "if found && token.version > known.version {", "if false {"},
+	}},
+	{"writers-move-at-once", "with several write regions, requests for leases move an expiration after the account's first region", []edit{
+		{"trigger/cosmos/regions.go", "return r.formerWrite != nil && time.Since(r.changedAt) < pinnedFor", "return false"},
+	}},
+	{"failed-over-feed-continued", "a range that was read further than all regions had it is read again when it fails over", []edit{
+		{"trigger/feedregion.go", "case now.Version > former.Version:\n", "case false:\n"},
+	}},
+	{"late-account-trusted", "when only the account tells of a failover, what was read since it was last read counts as lost", []edit{
+		{"trigger/feedregion.go", "w.failedOver(position, former.Confirmed, now)", "w.failedOver(position, former.LSN, now)"},
+	}},
+	{"position-ahead-is-the-end", "a position that no region has reached is not the end of the feed", []edit{
+		{"trigger/feedregion.go", "if page.SessionLSN == 0 || position <= page.SessionLSN {", "if page.SessionLSN != -1 {"},
+	}},
+	{"peek-ahead-is-idle", "a drain does not take a position ahead of its feed for an idle range", []edit{
+		{"trigger/drain.go", "idle = first.NotModified && !isBehind", "idle = first.NotModified"},
+	}},
+	{"kept-not-saved", "the next owner knows what all regions had", []edit{
+		{"trigger/feedregion.go", "property, _ := json.Marshal(k)", "property, _ := []byte(nil), k"},
+	}},
+	{"lost-position-ignored", "LostPosition sets a position back by itself", []edit{
+		{"trigger/feedregion.go", "w.function.LostPosition == lostPositionSeek && ", "false && "},
+	}},
+	{"ahead-told-as-feed", "a position ahead of the account has a kind of stall of its own", []edit{
+		{"trigger/leasestatus.go", "return stall.PositionAhead", "return stall.FeedFails"},
+	}},
+	{"manners-ahead-ignored", "the account may refuse a position that it has not reached", []edit{
+		{"trigger/emulator/feed.go", "m.RefuseAhead && ", "false && "},
+	}},
+	{"manners-committed-ignored", "the account may not tell what all regions have", []edit{
+		{"trigger/emulator/exchange.go", "if a.options.Manners.HideCommitted {", "if false {"},
+	}},
+}
