@@ -38,7 +38,8 @@ type world struct {
 	account *emulator.Account
 	writer  *cosmos.Container
 	hosts   []*host
-	started int // hosts, ever
+	started int               // hosts, ever
+	writers map[string]string // region that takes the writes, by container
 	running sync.WaitGroup
 	log     *slog.Logger
 
@@ -117,6 +118,7 @@ func newWorld(t *testing.T, seed uint64, log *slog.Logger) *world {
 			RefuseAhead: w.chance(0.3), HideCommitted: w.chance(0.1), FailoverKeepsVersion: w.chance(0.3), FailoverSkipsLSNs: w.chance(0.3),
 		},
 	}
+	w.writers = map[string]string{"items": w.options.Regions[0], "leases": w.options.Regions[0]}
 	var err error
 	w.account, err = emulator.New(&w.options)
 	w.must(err)
@@ -169,6 +171,7 @@ func (w *world) start() {
 	f := trigger.Function{
 		FeedSource:   trigger.FeedSource{Name: "f", Container: client.Container("db", "items"), StartFrom: trigger.FromBeginning()},
 		LostPosition: "seek",
+		RateLimits:   trigger.RateLimits{FeedPollMin: 2 * time.Second, FeedPollDelay: 4 * time.Second}, // fewer requests
 		Handler:      func(ctx context.Context, b trigger.Batch) error { return w.handle(ctx, h, b) },
 	}
 	o := trigger.Options{

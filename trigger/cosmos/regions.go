@@ -27,6 +27,18 @@ type Region struct {
 	Endpoint string `json:"databaseAccountEndpoint"`
 }
 
+// UnknownRegions returns those of the names that no region of the account has. Case and spaces do
+// not count, as for [ClientOptions].PreferredRegions.
+func (a Account) UnknownRegions(names []string) (unknown []string) {
+	for _, name := range names {
+		isNamed := func(r Region) bool { return regionKey(r.Name) == regionKey(name) }
+		if !slices.ContainsFunc(a.ReadRegions, isNamed) && !slices.ContainsFunc(a.WriteRegions, isNamed) {
+			unknown = append(unknown, name)
+		}
+	}
+	return unknown
+}
+
 // Account reads the account.
 func (c *Client) Account(ctx context.Context) (Account, error) {
 	op := &operation{name: "read account", method: http.MethodGet, path: "/"}

@@ -132,6 +132,7 @@ func TestCheckNamesTheSettingToChange(t *testing.T) {
 		"lease connection":        {env: []string{"HALLEY_LEASE_CONNECTION", "Nowhere"}, says: []string{"HALLEY_LEASE_CONNECTION=Nowhere"}},
 		"wrong key":               {env: []string{"CosmosDB", "AccountEndpoint=" + endpoint + ";AccountKey=" + apptest.SomeKey}, says: []string{"401", "check the credential"}},
 		"no account":              {env: []string{"CosmosDB", dead}, says: []string{"not reachable", "http://127.0.0.1:1"}},
+		"unknown region":          {env: []string{"HALLEY_PREFERRED_LOCATIONS", "southcentralus, Mars"}, says: []string{`PREFERRED_LOCATIONS names ["Mars"]`, "South Central US (writes)", "correct it"}},
 		"no database":             {env: []string{"HALLEY_DATABASE_NAME", "nothing"}, says: []string{"HALLEY_DATABASE_NAME", "create it"}},
 		"no container":            {env: []string{"HALLEY_CONTAINER_NAME", "nothing"}, says: []string{"HALLEY_CONTAINER_NAME", "create it"}},
 		"no container, own name":  {env: []string{"HALLEY_LEADERBOARD_CONTAINER_NAME", "nothing"}, says: []string{"HALLEY_LEADERBOARD_CONTAINER_NAME"}},

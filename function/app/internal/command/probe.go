@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -77,10 +78,27 @@ func (p *probe) handler(ctx context.Context) error {
 
 func (p *probe) account(ctx context.Context) error {
 	a, err := account.Reach(ctx, p.client, p.f.Connection, os.Stderr)
-	if err == nil {
-		p.note = fmt.Sprintf("%s, %s consistency", a.ID, a.Consistency)
+	if err != nil {
+		return err
 	}
-	return err
+	p.note = fmt.Sprintf("%s, %s consistency, %s", a.ID, a.Consistency, describeRegions(a))
+	if unknown := a.UnknownRegions(p.f.PreferredLocations); len(unknown) > 0 {
+		return fmt.Errorf("%s names %q, and the account has %s: correct it", p.f.Variable("PREFERRED_LOCATIONS"), unknown, describeRegions(a))
+	}
+	return nil
+}
+
+// describeRegions names the regions of an account and those that take writes.
+func describeRegions(a cosmos.Account) string {
+	var names []string
+	for _, r := range a.ReadRegions {
+		name := r.Name
+		if slices.ContainsFunc(a.WriteRegions, func(w cosmos.Region) bool { return w.Name == r.Name }) {
+			name += " (writes)"
+		}
+		names = append(names, name)
+	}
+	return "regions " + strings.Join(names, ", ")
 }
 
 func (p *probe) monitored(ctx context.Context) error {
@@ -136,7 +154,11 @@ func (p *probe) leases(ctx context.Context) error {
 		return fmt.Errorf("its documents expire after %d s, and with them the position in the feed: set its defaultTtl to -1, or remove it", *properties.DefaultTTL)
 	}
 	p.note = "partition key " + p.keyPath
-	return nil
+	a, err := p.keptIn.Client().Account(ctx)
+	if err == nil && a.MultipleWriteRegions && len(a.WriteRegions) > 1 {
+		p.note += fmt.Sprintf("; %d regions write: after a failover two hosts may work on one range for some minutes, see docs/regions.md; an account with one write region avoids that", len(a.WriteRegions))
+	}
+	return err
 }
 
 // lease tries the lease container with a probe document. Its id has no lease prefix, so
