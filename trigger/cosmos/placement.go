@@ -38,7 +38,7 @@ type placements struct {
 type placement struct {
 	moved      string    // host of the region to ask first, "" for that of the account's document
 	askBack    time.Time // when a write asks that of the account's document again
-	answered   string    // host of the region that answered last, "" if none has
+	answered   string    // host of the region that answered the last write, "" if none has
 	failures   int       // answers that did not come, in a row
 	failedOver time.Time // last sign of a failover
 	raisedTo   int64     // version of the session tokens that was such a sign, 0 if none was
@@ -73,10 +73,10 @@ func (p *placements) order(id string, write bool, endpoints []*url.URL) []*url.U
 	return slices.Concat(endpoints[index:], endpoints[:index])
 }
 
-// succeeded notes that a region has answered a request for a range, and reports whether that is
-// another one than before. first is the host of the account's document, and version that of the
-// range's session tokens.
-func (p *placements) succeeded(id, host, first string, version int64) (hasMoved bool) {
+// wrote notes that a region has answered a write of a range, and reports whether that is another one
+// than before. first is the host of the account's document, and version that of the range's session
+// tokens.
+func (p *placements) wrote(id, host, first string, version int64) (hasMoved bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	known := p.of(id)
@@ -95,7 +95,19 @@ func (p *placements) succeeded(id, host, first string, version int64) (hasMoved 
 	return true
 }
 
-// hasAnswered reports whether a region answers for a range that is known. The caller holds mu.
+// read notes that a region has answered a read of a range, which is no sign of a failover: all
+// regions answer reads. isNext says that the ones before it have not.
+func (p *placements) read(id, host string, isNext bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	known := p.of(id)
+	known.failures = 0
+	if isNext {
+		known.moved = host
+	}
+}
+
+// hasAnswered reports whether a region answers writes of a range that is known. The caller holds mu.
 func (p *placements) hasAnswered(host string) bool {
 	for id, known := range p.byRange {
 		if id != "" && known.answered == host {
@@ -200,7 +212,7 @@ func (c *Container) rangeOfKey(ranges []Range, key string) string {
 }
 
 // FailedOver returns when this client last saw a sign that the range of a key has failed over: its
-// requests changed their region, or the version of its session tokens rose; if several regions
+// writes changed their region, or the version of its session tokens rose; if several regions
 // write, the account named another first one. It is zero if there was none. After such a sign,
 // writes that were acknowledged before may be lost.
 func (c *Container) FailedOver(key PartitionKey) time.Time {

@@ -85,7 +85,7 @@ func (p *retryPolicy) Do(req *policy.Request) (*http.Response, error) {
 		resp, err := p.try(ctx, req, op, endpoint, used.headTimeout(len(to.endpoints)))
 		decision := decideRetry(op, resp, err, p.token)
 		if to.movable {
-			p.recordPlacement(ctx, op, to, endpoint, resp, decision)
+			p.recordPlacement(ctx, op, to, endpoint, used.moves, resp, decision)
 		}
 		if decision.action == succeed {
 			return resp, nil
@@ -97,6 +97,9 @@ func (p *retryPolicy) Do(req *policy.Request) (*http.Response, error) {
 		if !used.move(to, decision) {
 			p.recordFindings(op, endpoint, decision)
 			wait, retry = p.planRetry(&used, decision)
+			if to.movable { // its next route begins elsewhere if answers are lost
+				used.regionShift = 0
+			}
 			retry = retry && !(op.feed && used.isBehindIn(len(to.endpoints), decision))
 		}
 		if resp != nil && (resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == statusRetryWith) && ctx.Value(throttleKey{}) != nil {
@@ -235,7 +238,7 @@ func (p *retryPolicy) recordFindings(op *operation, endpoint *url.URL, decision 
 
 // recordPlacement tells the container in which region an attempt was answered, or not. Refusals
 // for the rate, conflicts and other such answers are those of a range that is there.
-func (p *retryPolicy) recordPlacement(ctx context.Context, op *operation, to route, endpoint *url.URL, resp *http.Response, decision retryDecision) {
+func (p *retryPolicy) recordPlacement(ctx context.Context, op *operation, to route, endpoint *url.URL, moves int, resp *http.Response, decision retryDecision) {
 	c := op.container
 	lost, refused := resp == nil || decision.nextRegion || decision.outcomeUnknown, decision.action == rereadAccount
 	switch {
@@ -248,7 +251,10 @@ func (p *retryPolicy) recordPlacement(ctx context.Context, op *operation, to rou
 		c.placements.failed(c.rangeOf(op), to.endpoints, endpoint, refused)
 	default:
 		id := c.rangeOf(op)
-		if c.placements.succeeded(id, endpoint.Host, to.first, c.sessions.version(id)) {
+		switch {
+		case !op.write:
+			c.placements.read(id, endpoint.Host, moves > 0)
+		case c.placements.wrote(id, endpoint.Host, to.first, c.sessions.version(id)):
 			p.client.regions.markStale() // the whole account may have failed over
 		}
 	}
