@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"net/http"
 
 	"halley/trigger/cosmos"
 )
@@ -63,6 +64,14 @@ func feedFacts() []fact {
 			meaning: "writes to the lease container would move or disturb positions", grave: true, needs: needWrites,
 			cost: price{fixed: 2*costCreate + costDelete + 4*costRead}, probe: probeNeighbours,
 		}, {
+			name: "feed: position of the future", relies: "positions after an unplanned failover", expected: "nothing new, or a refusal",
+			meaning: "a position that a failover has made larger than the feed would not be noticed",
+			cost:    price{fixed: 2 * costRead}, probe: probeFuture,
+		}, {
+			name: "feed: what all regions have", relies: "positions after an unplanned failover", expected: "each answer tells it, and not more than its own region has",
+			meaning: "after a failover a range waits for an operator, or for LOST_POSITION=seek",
+			cost:    price{fixed: costRead}, probe: probeCommitted,
+		}, {
 			name: "feed: soft delete", relies: "SoftDeleteProperty", expected: "a document that is marked and will expire is served",
 			meaning: "soft deletes would not reach handlers", needs: needWrites | needTTL,
 			cost: price{fixed: costCreate + 3*costRead}, probe: probeSoftDelete,
@@ -84,6 +93,40 @@ func probeEnd(ctx context.Context, s *session) (string, error) {
 	}
 	_, err = etagLSN(p.etag)
 	return "304, etag " + p.etag, err
+}
+
+func probeFuture(ctx context.Context, s *session) (string, error) {
+	etag, err := s.now(ctx, cosmos.ModeLatestVersion)
+	if err != nil {
+		return "", err
+	}
+	lsn, err := etagLSN(etag)
+	if err != nil {
+		return "", err
+	}
+	p, err := s.read(ctx, reading{from: position(lsn + 1_000_000)})
+	switch status, _ := cosmos.Status(err); {
+	case status == http.StatusBadRequest:
+		return "a refusal (400)", nil
+	case err != nil:
+		return "", err
+	case !p.notModified:
+		return "", differs("%d changes after a position that the feed has not reached", len(p.items)+p.others)
+	}
+	return "nothing new, etag " + p.etag, nil
+}
+
+func probeCommitted(ctx context.Context, s *session) (string, error) {
+	p, err := s.read(ctx, reading{start: cosmos.StartNow})
+	switch {
+	case err != nil:
+		return "", err
+	case p.committed == 0:
+		return "", differs("the answer does not have x-ms-global-committed-lsn")
+	case p.committed > p.newest:
+		return "", differs("all regions have LSN %d, and this one only %d", p.committed, p.newest)
+	}
+	return "told", nil
 }
 
 func probeIdleEtag(ctx context.Context, s *session) (string, error) {

@@ -106,6 +106,7 @@ type page struct {
 	etag        string
 	notModified bool
 	newest      int64 // LSN of the range
+	committed   int64 // LSN that all regions have
 }
 
 // reading is a read of the feed of the run's range.
@@ -123,7 +124,7 @@ func (s *session) read(ctx context.Context, r reading) (page, error) {
 		return page{}, err
 	}
 	defer p.Release()
-	result := page{etag: p.Continuation, notModified: p.NotModified, newest: p.LSN}
+	result := page{etag: p.Continuation, notModified: p.NotModified, newest: p.LSN, committed: p.CommittedLSN}
 	for _, change := range p.Items {
 		one := item{lsn: change.LSN, operation: change.Operation, document: append([]byte(nil), change.Document...), key: string(change.PartitionKey)}
 		if change.Document == nil {
