@@ -215,6 +215,9 @@ func (e *lagEstimate) leaseLag(ctx context.Context, l *lease.Lease) Lag {
 	if cause, ok := status.stall(); ok {
 		total.Stalls = append(total.Stalls, cause)
 	}
+	if status.Expiry != "" {
+		problems = append(problems, status.Expiry)
+	}
 	total.Problem = strings.Join(append(describeStalls(total.Stalls, now), problems...), "; ")
 	return total
 }

@@ -58,6 +58,7 @@ type leaseStatus struct {
 	Told        bool       `json:"told,omitempty"`       // an owner has reported the stall: its recovery is news
 	Checkpoint  int64      `json:"checkpoint,omitempty"` // when the position last moved
 	DeadLetters int        `json:"deadLetters,omitempty"`
+	Expiry      string     `json:"expiry,omitempty"` // why changes may be lost soon; at most lease.MaxText bytes
 }
 
 // parseLeaseStatus reads the property of a lease. The owner of a lease that Halley did
@@ -69,7 +70,7 @@ func parseLeaseStatus(l *lease.Lease) (s leaseStatus) {
 	if json.Unmarshal([]byte(l.Property(statusProperty)), &s) != nil {
 		return leaseStatus{}
 	}
-	s.Text = lease.CleanText(s.Text) // another host, or anybody with access to the container, wrote it
+	s.Text, s.Expiry = lease.CleanText(s.Text), lease.CleanText(s.Expiry) // another host, or anybody with access to the container, wrote it
 	return s
 }
 

@@ -25,15 +25,16 @@ const leaseLane = delivery.AllLanes - 1
 // mu guards the fields below it, and no other lock is taken under it. reportMu keeps
 // the reports in order; mu may be taken under it.
 type rangeStats struct {
-	retentionError func() error // whether changes may be lost soon
-	unfinished     func() (lsn, timestamp int64, ok bool)
-	pending        func() int
-	keyCounts      func() (waiting, blocked int)
-	postponedKeys  func() (keys int, due time.Time) // due on the local clock
-	serviceNow     func() time.Time
-	stallAfter     time.Duration
-	report         func(kind EventKind, s stall.Stall)
-	movedAt        atomic.Int64 // when the position last moved, Unix seconds on the service's clock
+	writeProblem  func() error // why the lease is not written
+	expiryError   func() error // whether changes may be lost soon, because the range is late
+	unfinished    func() (lsn, timestamp int64, ok bool)
+	pending       func() int
+	keyCounts     func() (waiting, blocked int)
+	postponedKeys func() (keys int, due time.Time) // due on the local clock
+	serviceNow    func() time.Time
+	stallAfter    time.Duration
+	report        func(kind EventKind, s stall.Stall)
+	movedAt       atomic.Int64 // when the position last moved, Unix seconds on the service's clock
 
 	reportMu sync.Mutex
 
@@ -83,7 +84,7 @@ func (s *rangeStats) isHeldBack(lane int) bool {
 func newRangeStats(l *lease.Lease, f *Function, serviceNow func() time.Time) *rangeStats {
 	s := &rangeStats{
 		serviceNow: serviceNow, stallAfter: f.StallAfter, laneStalls: map[int]laneStall{}, postponing: map[int]stall.Stall{}, runningCalls: map[int]time.Time{},
-		retentionError: func() error { return nil }, unfinished: func() (int64, int64, bool) { return 0, 0, false },
+		writeProblem: func() error { return nil }, expiryError: func() error { return nil }, unfinished: func() (int64, int64, bool) { return 0, 0, false },
 		pending:   func() int { return 0 },
 		keyCounts: func() (int, int) { return 0, 0 }, postponedKeys: func() (int, time.Time) { return 0, time.Time{} }, report: func(EventKind, stall.Stall) {},
 		rangeStatus: RangeStatus{Range: l.Token(), Epoch: l.Epoch(), Continuation: l.Continuation(), Since: time.Now()},
@@ -122,7 +123,9 @@ func (s *rangeStats) currentStatus() RangeStatus {
 	}
 	status.Checkpointed = unixTime(s.movedAt.Load())
 	problems := describeStalls(status.Stalls, now)
-	if err := s.retentionError(); err != nil {
+	expiry := s.expiryError()
+	status.Expiring = expiry != nil
+	if err := errors.Join(s.writeProblem(), expiry); err != nil {
 		problems = append(problems, err.Error())
 	}
 	status.Limited = len(status.Stalls) > 0 && status.Stalls[0].Kind.IsLimit() && len(problems) == len(status.Stalls) // limits come last
@@ -147,10 +150,13 @@ func (s *rangeStats) allStalls(now time.Time) []stall.Stall {
 
 // property returns the status for the lease. The lease's writer calls it at each write.
 func (s *rangeStats) property() string {
-	now := s.serviceNow()
+	now, expiry := s.serviceNow(), s.expiryError()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := leaseStatus{Checkpoint: s.movedAt.Load(), DeadLetters: s.deadLetters + s.rangeStatus.DeadLetters}
+	if expiry != nil {
+		p.Expiry = lease.CleanText(expiry.Error())
+	}
 	if cause, ok := longestStall(s.allStalls(now)); ok {
 		p.Told = s.reportedStall != nil
 		p.Kind, p.Since, p.Text = cause.Kind, unixSeconds(cause.Since), cause.Text

@@ -100,6 +100,7 @@ type RangeStatus struct {
 	CaughtUp      time.Time     `json:"caughtUp,omitzero"`     // first read since then that found nothing more
 	Cooldown      bool          `json:"cooldown,omitempty"`    // failed here; another host, or this one after a while, tries again
 	Paused        bool          `json:"paused,omitempty"`      // an operator has paused the range, and no host works on it
+	Expiring      bool          `json:"expiring,omitempty"`    // so late that changes may be lost soon: Problem says which
 	Limited       bool          `json:"limited,omitempty"`     // waits for a limit of its function, and has no other problem
 	Stalls        []stall.Stall `json:"stalls,omitempty"`      // why the range makes no progress, one for each lane at most
 	Problem       string        `json:"problem,omitempty"`     // the same in words

@@ -89,7 +89,7 @@ func (r *functionRunner) newWorker(held *lease.Held, stop *stopBudget) *rangeWor
 	w.setSnapshot(l.Property(lease.SnapshotProperty))
 	w.confirmedFailovers.Store(w.host.leases.Failovers())
 	w.rangeStats = newRangeStats(l, w.function, w.leases.Now)
-	w.rangeStats.retentionError, w.rangeStats.report = w.standingProblem, w.reportStall
+	w.rangeStats.writeProblem, w.rangeStats.expiryError, w.rangeStats.report = held.WriteProblem, w.expiryError, w.reportStall
 	w.rangeDelivery = delivery.New(w.deliveryConfig(), w, newDeliveryStore(w))
 	w.rangeStats.pending = w.rangeDelivery.Pending
 	w.rangeStats.unfinished, w.rangeStats.keyCounts, w.rangeStats.postponedKeys = w.rangeDelivery.OldestUnfinished, w.rangeDelivery.KeyCounts, w.rangeDelivery.PostponedKeys
@@ -129,9 +129,9 @@ func (w *rangeWorker) deliveryConfig() delivery.Config {
 	}
 }
 
-// standingProblem returns why the range is late or soon will be, whatever its lanes do.
-func (w *rangeWorker) standingProblem() error {
-	return errors.Join(w.held.WriteProblem(), w.oldestUnfinished(), w.softDeleteError())
+// expiryError returns why changes may be lost soon, because the range is late.
+func (w *rangeWorker) expiryError() error {
+	return errors.Join(w.oldestUnfinished(), w.softDeleteError())
 }
 
 // jitterKey spreads the waits of hosts and ranges.

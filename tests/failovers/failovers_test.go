@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -38,23 +39,29 @@ func TestFailovers(t *testing.T) {
 		first = uint64(time.Now().UnixNano()) % 1e12
 	}
 	t.Logf("seeds from %d", first)
-	var next, counted, lost, kept, known atomic.Int64
+	var mu sync.Mutex
+	var next atomic.Uint64
+	var total figures
+	hasEnough := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return total.counted >= *countFlag
+	}
 	t.Run("seeds", func(t *testing.T) {
 		for worker := range runtime.GOMAXPROCS(0) {
 			t.Run(strconv.Itoa(worker), func(t *testing.T) {
 				t.Parallel()
-				for counted.Load() < int64(*countFlag) && !t.Failed() {
-					f := simulate(t, first+uint64(next.Add(1))-1, slog.New(slog.DiscardHandler))
-					counted.Add(int64(f.counted))
-					lost.Add(int64(f.lost))
-					kept.Add(int64(f.kept))
-					known.Add(int64(f.unseen))
+				for !hasEnough() && !t.Failed() {
+					f := simulate(t, first+next.Add(1)-1, slog.New(slog.DiscardHandler))
+					mu.Lock()
+					total.add(f)
+					mu.Unlock()
 				}
 			})
 		}
 	})
-	t.Logf("%d seeds, %d failovers; the account has lost %d writes that it accepted or may have accepted, and kept %d, of which %d were not delivered as docs/regions.md says",
-		next.Load(), counted.Load(), lost.Load(), kept.Load(), known.Load())
+	t.Logf("%d seeds, %d failovers; the account has lost %d writes that it accepted or may have accepted, and kept %d, of which %d were not delivered as docs/regions.md says; the longest overlap of two owners is %v",
+		next.Load(), total.counted, total.lost, total.kept, total.unseen, total.overlap)
 }
 
 // TestSeed runs one seed.
@@ -72,6 +79,16 @@ type figures struct {
 	lost    int // documents that were written and are not in the account
 	kept    int // documents that are
 	unseen  int // of these, not delivered, because nothing has shown the failover
+
+	overlap time.Duration // longest one of two owners
+}
+
+func (f *figures) add(other figures) {
+	f.counted += other.counted
+	f.lost += other.lost
+	f.kept += other.kept
+	f.unseen += other.unseen
+	f.overlap = max(f.overlap, other.overlap)
 }
 
 func simulate(t *testing.T, seed uint64, log *slog.Logger) (f figures) {

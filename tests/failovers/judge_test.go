@@ -87,7 +87,7 @@ func (w *world) judge() (f figures) {
 	f.counted, f.kept, f.lost = w.counted, len(kept), len(w.attempts)-len(kept)
 	w.checkOrder(kept)
 	w.checkEpochs()
-	w.checkOwners()
+	f.overlap = w.checkOwners()
 	w.checkPrompt(kept)
 	return f
 }
@@ -153,18 +153,22 @@ func (w *world) checkEpochs() {
 }
 
 // checkOwners checks that an owner delivers nothing once a later one has begun to, but for the case
-// of a host that has started after a failover.
-func (w *world) checkOwners() {
-	newest := map[string]delivery{}
+// of a host that has started after a failover, and returns the longest time for which one has.
+func (w *world) checkOwners() (longest time.Duration) {
+	newest := map[string]delivery{} // first ones of their epochs
 	for _, d := range w.deliveries {
 		last, found := newest[d.token]
-		if found && d.host != last.host && d.epoch < last.epoch && !w.couldNotKnow(last.host, d.at) {
-			w.t.Errorf("seed %d: %s, after %s", w.seed, describe(d), describe(last))
+		if found && d.host != last.host && d.epoch < last.epoch {
+			longest = max(longest, d.at.Sub(last.at))
+			if !w.couldNotKnow(last.host, d.at) {
+				w.t.Errorf("seed %d: %s, after %s", w.seed, describe(d), describe(last))
+			}
 		}
 		if !found || d.epoch > last.epoch {
 			newest[d.token] = d
 		}
 	}
+	return longest
 }
 
 // couldNotKnow reports whether a host has started after an unplanned failover of the leases that was

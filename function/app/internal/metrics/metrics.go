@@ -121,6 +121,7 @@ var (
 	lagSecondsDesc    = desc(lagSecondsName, "Age of the oldest change of a range that is read and not finished.", functionLabel, rangeLabel)
 	checkpointAgeDesc = desc(checkpointAgeName, "Time since the position of a range on this host last moved.", functionLabel, rangeLabel)
 	stalledDesc       = desc(stalledName, "Time for which a range has made no progress, by cause.", functionLabel, rangeLabel, causeLabel)
+	expiringDesc      = desc(expiringName, "1 if a range is so late that changes may be lost soon.", functionLabel, rangeLabel)
 	waitingKeysDesc   = desc(waitingKeysName, "Keys of a range with a change that is being retried.", functionLabel, rangeLabel)
 	blockedKeysDesc   = desc(blockedKeysName, "Keys of a range with a dead letter that blocks them.", functionLabel, rangeLabel)
 	postponedKeysDesc = desc(postponedKeysName, "Keys of a range with a postponed change, which is delivered when it is due.", functionLabel, rangeLabel)
@@ -135,7 +136,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements [prometheus.Collector].
 func (c *statusCollector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{lagDesc, pendingDesc, lagSecondsDesc, checkpointAgeDesc, stalledDesc, waitingKeysDesc, blockedKeysDesc, postponedKeysDesc, leasesDesc, problemDesc, readAheadDesc} {
+	for _, d := range []*prometheus.Desc{lagDesc, pendingDesc, lagSecondsDesc, checkpointAgeDesc, stalledDesc, expiringDesc, waitingKeysDesc, blockedKeysDesc, postponedKeysDesc, leasesDesc, problemDesc, readAheadDesc} {
 		to <- d
 	}
 }
@@ -149,11 +150,7 @@ func (c *statusCollector) Collect(to chan<- prometheus.Metric) {
 	for _, host := range c.status() {
 		readAhead += host.ReadAheadBytes
 		for _, f := range host.Functions {
-			problem := 0.0
-			if f.Problem != "" {
-				problem = 1
-			}
-			gauge(problemDesc, problem, f.Name)
+			gauge(problemDesc, one(f.Problem != ""), f.Name)
 			gauge(leasesDesc, float64(f.Leases.Held), f.Name, "held")
 			gauge(leasesDesc, float64(f.Leases.Free), f.Name, "free")
 			gauge(leasesDesc, float64(f.Leases.Paused), f.Name, "paused")
@@ -163,6 +160,14 @@ func (c *statusCollector) Collect(to chan<- prometheus.Metric) {
 		}
 	}
 	gauge(readAheadDesc, float64(readAhead))
+}
+
+// one is 1 for true.
+func one(holds bool) float64 {
+	if holds {
+		return 1
+	}
+	return 0
 }
 
 func collectRange(gauge func(*prometheus.Desc, float64, ...string), function string, r trigger.RangeStatus) {
@@ -187,6 +192,7 @@ func collectRange(gauge func(*prometheus.Desc, float64, ...string), function str
 	if !r.Checkpointed.IsZero() {
 		gauge(checkpointAgeDesc, max(now.Sub(r.Checkpointed).Seconds(), 0), function, r.Range)
 	}
+	gauge(expiringDesc, one(r.Expiring), function, r.Range)
 	gauge(waitingKeysDesc, float64(r.WaitingKeys), function, r.Range)
 	gauge(blockedKeysDesc, float64(r.BlockedKeys), function, r.Range)
 	gauge(postponedKeysDesc, float64(r.PostponedKeys), function, r.Range)

@@ -8,6 +8,7 @@ const (
 	lagSecondsName     = "halley_lag_seconds"
 	checkpointAgeName  = "halley_checkpoint_age_seconds"
 	stalledName        = "halley_range_stalled_seconds"
+	expiringName       = "halley_range_expiring"
 	waitingKeysName    = "halley_waiting_keys"
 	blockedKeysName    = "halley_blocked_keys"
 	postponedKeysName  = "halley_postponed_keys"
