@@ -185,6 +185,8 @@ func (w *world) failOver() {
 		w.counted++
 	}
 	if container == "account" {
+		w.wentBack = w.wentBack || time.Since(w.accountAt) < accountAge
+		w.accountAt = time.Now()
 		w.must(w.account.FailOver(to, kind))
 	} else {
 		w.must(w.account.FailOverRange("db", container, "0", to, kind))

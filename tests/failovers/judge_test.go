@@ -36,8 +36,11 @@ func (w *world) showsLate() bool {
 	return w.options.Manners.FailoverKeepsVersion && !w.options.Manners.FailoverSkipsLSNs
 }
 
-// mayBeUnseen is the same for a range that fails over by itself: the account does not show it.
-func (w *world) mayBeUnseen() bool { return w.showsLate() && w.options.PartitionFailover }
+// mayBeUnseen is the same for a range that fails over by itself, which the account does not show, and
+// for an account that has gone back before it was read.
+func (w *world) mayBeUnseen() bool {
+	return w.showsLate() && (w.options.PartitionFailover || w.wentBack)
+}
 
 // checkDelivered checks that all documents were delivered that were written before a moment, and
 // that a sink that refuses older ones has them. It returns how many were not, as documented.

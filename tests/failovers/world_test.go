@@ -23,6 +23,7 @@ import (
 const (
 	expiration = time.Minute
 	acquire    = 13 * time.Second
+	accountAge = 6 * time.Minute // after 5, and with the next request, a client reads the account again
 	trusted    = 45 * time.Second // an owner trusts its lease for 54 s after a write, and renews it every 17 s
 	// promptAgain is the time in which a range goes on whose owner lives and trusts its lease.
 	promptAgain = 10 * time.Second
@@ -46,6 +47,8 @@ type world struct {
 	lossy     []time.Time // unplanned failovers of leases
 	disturbed time.Time   // end of the last event that may delay a delivery
 	mended    []recovery
+	accountAt time.Time // last failover of the account
+	wentBack  bool      // the account has failed over twice between two reads of it
 
 	mu         sync.Mutex
 	attempts   map[string]time.Time // documents that were written, by id: when the write began
