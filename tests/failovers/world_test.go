@@ -23,7 +23,7 @@ import (
 const (
 	expiration = time.Minute
 	acquire    = 13 * time.Second
-	accountAge = 6 * time.Minute // after 5, and with the next request, a client reads the account again
+	accountAge = 6 * time.Minute  // after 5, and with the next request, a client reads the account again
 	trusted    = 45 * time.Second // an owner trusts its lease for 54 s after a write, and renews it every 17 s
 	// promptAgain is the time in which a range goes on whose owner lives and trusts its lease.
 	promptAgain = 10 * time.Second
