@@ -13,6 +13,6 @@
 //   - A sink that refuses what is older than what it has, by epoch and LSN, has taken them all.
 //   - No two acquisitions of a range have one epoch.
 //   - An owner delivers nothing once another one has begun to, unless that is a host that has
-//     started within an expiration after the failover, and could not know of it.
+//     started within an expiration before or after the failover, and could not know of it.
 //   - After each quiet time, what was written before it has been delivered.
 package failovers

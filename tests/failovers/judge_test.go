@@ -175,9 +175,9 @@ func (w *world) checkOwners() (longest time.Duration) {
 }
 
 // couldNotKnow reports whether a host has started after an unplanned failover of the leases that was
-// less than an expiration before a moment.
+// less than an expiration before a moment, or less than an expiration before it.
 func (w *world) couldNotKnow(h *host, at time.Time) bool {
 	return slices.ContainsFunc(w.lossy, func(failover time.Time) bool {
-		return h.began.After(failover) && at.Sub(failover) <= expiration
+		return h.began.After(failover.Add(-expiration)) && at.Sub(failover) <= expiration
 	})
 }

@@ -1,6 +1,7 @@
 package cosmos
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -74,9 +75,9 @@ func (p *placements) order(id string, write bool, endpoints []*url.URL) []*url.U
 }
 
 // wrote notes that a region has answered a write of a range, and reports whether that is another one
-// than before. first is the host of the account's document, and version that of the range's session
-// tokens.
-func (p *placements) wrote(id, host, first string, version int64) (hasMoved bool) {
+// than before, or than the baseline if there was no write. first is the host of the account's
+// document, and version that of the range's session tokens.
+func (p *placements) wrote(id, host, first, baseline string, version int64) (hasMoved bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	known := p.of(id)
@@ -84,7 +85,7 @@ func (p *placements) wrote(id, host, first string, version int64) (hasMoved bool
 	if known.moved = host; host == first {
 		known.moved = ""
 	}
-	former := known.answered
+	former := cmp.Or(known.answered, baseline)
 	if known.answered = host; former == "" || former == host {
 		return false
 	}

@@ -83,6 +83,8 @@ type regions struct {
 	changes       int64                // times that the account named another first one of several write regions
 	changedAt     time.Time            // last of these
 	readAt        time.Time            // when the account was last read
+	began         time.Time            // when it was first read
+	beganWith     string               // host of its first write region then
 	rereadAt      time.Time            // time at which the account is read again
 	notBefore     time.Time            // no repeated read before this time, because the last one failed
 	penalties     map[string]time.Time // by host: time until which it comes last
@@ -307,6 +309,9 @@ func (r *regions) adopt(a Account) error {
 		}
 	}
 	r.multiple, r.readAt = a.MultipleWriteRegions, time.Now()
+	if r.began.IsZero() {
+		r.began, r.beganWith = r.readAt, first[0].Host
+	}
 	r.reads, r.writes, r.firstWrite, r.rereadAt = reads, writes, first[0], time.Now().Add(accountAge)
 	return nil
 }
@@ -333,6 +338,18 @@ func (r *regions) lastRead() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.readAt
+}
+
+// baseline returns the host of the first write region that the account named when it was first
+// read, "" if that is not longer ago than a time: a process that has just begun may find a range
+// in another region that failed over hours ago.
+func (r *regions) baseline(age time.Duration) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.began.IsZero() || time.Since(r.began) < age {
+		return ""
+	}
+	return r.beganWith
 }
 
 // waits reports whether the requests of a container that is pinned for a time have not moved

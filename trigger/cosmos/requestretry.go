@@ -254,7 +254,7 @@ func (p *retryPolicy) recordPlacement(ctx context.Context, op *operation, to rou
 		switch {
 		case !op.write:
 			c.placements.read(id, endpoint.Host, moves > 0)
-		case c.placements.wrote(id, endpoint.Host, to.first, c.sessions.version(id)):
+		case c.placements.wrote(id, endpoint.Host, to.first, c.client.regions.baseline(time.Duration(c.pinnedFor.Load())), c.sessions.version(id)):
 			p.client.regions.markStale() // the whole account may have failed over
 		}
 	}

@@ -38,7 +38,7 @@ type request struct {
 	body         []byte
 }
 
-// answer is an answer that was read to its end.
+// answer is an answer that was read to its end. The zero value stands for none.
 type answer struct {
 	status, substatus int
 	header            http.Header
@@ -46,7 +46,10 @@ type answer struct {
 }
 
 func (a *answer) code() string {
-	if a.substatus == 0 {
+	switch {
+	case a.status == 0:
+		return "no answer"
+	case a.substatus == 0:
 		return strconv.Itoa(a.status)
 	}
 	return fmt.Sprintf("%d/%d", a.status, a.substatus)

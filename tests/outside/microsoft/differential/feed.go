@@ -91,16 +91,16 @@ func (p *pair) readFeed() error {
 				return err
 			}
 		}
-		p.noteServed(served)
+		p.noteServed("feed of a range", served)
 	}
 	return nil
 }
 
 // noteServed compares what two feeds have served. Only the embedded one tells LSNs. The order
 // of changes with one LSN, which are of one transaction, is each account's own.
-func (p *pair) noteServed(served [2][]map[string]any) {
+func (p *pair) noteServed(name string, served [2][]map[string]any) {
 	if len(served[0]) != len(served[1]) {
-		p.note("feed of a range", "items", "another number of items")
+		p.note(name, "items", "another number of items")
 		return
 	}
 	for i := 0; i < len(served[0]); {
@@ -108,7 +108,7 @@ func (p *pair) noteServed(served [2][]map[string]any) {
 		for end < len(served[0]) && served[0][end]["_lsn"] == served[0][i]["_lsn"] {
 			end++
 		}
-		p.noteItems("feed of a range", served[0][i:end], served[1][i:end])
+		p.noteItems(name, served[0][i:end], served[1][i:end])
 		i = end
 	}
 }

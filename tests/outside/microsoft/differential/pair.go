@@ -82,19 +82,21 @@ func (p *pair) both(build func(*account) request) (answers [2]*answer, err error
 	return answers, nil
 }
 
-// step sends the requests of one step, which the dice choose by its weight.
-func (p *pair) step() error {
+// step sends the requests of one step.
+func (p *pair) step() error { return drawStep(p.dice, steps)(p) }
+
+// drawStep draws a step by its weight.
+func drawStep[P any](dice *rand.Rand, steps []step[P]) func(P) error {
 	total := 0
 	for _, s := range steps {
 		total += s.weight
 	}
-	n := p.dice.IntN(total)
-	for _, s := range steps {
-		if n -= s.weight; n < 0 {
-			return s.run(p)
-		}
+	n, i := dice.IntN(total), 0
+	for n >= steps[i].weight {
+		n -= steps[i].weight
+		i++
 	}
-	return nil
+	return steps[i].run
 }
 
 // note notes answers that differ, and reports whether they are equal.

@@ -6,13 +6,13 @@ import (
 	"net/url"
 )
 
-// step is a kind of requests.
-type step struct {
+// step is a kind of requests to a pair of accounts.
+type step[P any] struct {
 	weight int
-	run    func(*pair) error
+	run    func(P) error
 }
 
-var steps = []step{
+var steps = []step[*pair]{
 	{20, func(p *pair) error { return p.write(p.create) }},
 	{10, func(p *pair) error { return p.write(p.upsert) }},
 	{10, func(p *pair) error { return p.write(p.replace) }},
