@@ -194,6 +194,7 @@ func (r *functionRunner) acquireListed(ctx context.Context, stop *stopBudget, l 
 	if listed != nil {
 		index = listed.index
 	}
+	failovers := r.host.leases.Failovers() // a sign that comes now is not confirmed by the acquisition
 	held, err := r.leases.Acquire(ctx, stop.requests, l, index, superseded)
 	r.noteAnswer(useLeases, err)
 	if err != nil {
@@ -201,6 +202,7 @@ func (r *functionRunner) acquireListed(ctx context.Context, stop *stopBudget, l 
 	}
 	w := r.newWorker(held, stop)
 	w.superseded, w.sharesFrom = superseded, r.lastOwned(l)
+	w.confirmedFailovers.Store(failovers)
 	w.deadLetterLists, w.listsBefore = r.deadLetterLists, r.deadLetterLists.begun.Load()
 	if listed != nil && l.Owner() == "" {
 		w.listsBefore = listed.listsBefore

@@ -353,8 +353,7 @@ func (r *functionRunner) peekFeed(ctx context.Context, l *lease.Lease, reserved 
 	case err != nil:
 		return nil, false, err
 	case waiting, first.NotModified, feed.IsStale(first, position, l.ByKeys()):
-		isBehind := !l.ByKeys() && first.SessionLSN > 0 && first.SessionLSN < feed.LSNOf(position)
-		idle = first.NotModified && !isBehind
+		idle = first.NotModified && continuesFeed(first, l, position, r.feedSource.Container)
 		r.host.pageBudget.ReleasePage(first, reserved)
 		return nil, idle, nil // a replica that lags has answered, or the page is not the first: the worker reads again
 	}

@@ -12,6 +12,8 @@ import (
 	"halley/trigger/cosmos"
 	"halley/trigger/internal/feed"
 	"halley/trigger/internal/finished"
+	"halley/trigger/internal/lease"
+	"halley/trigger/units"
 )
 
 // An unplanned failover of the monitored container's range loses the writes that the region which
@@ -30,9 +32,6 @@ import (
 //
 // If a failover changes neither version nor region, and new changes get the LSNs of lost ones
 // before a page is read, nothing shows it. docs/regions.md says what that means.
-
-// keptProperty is the lease property that holds a keptFeed, of accounts with several regions.
-const keptProperty = "halley.kept"
 
 // keptForm is the version of the stored form of a keptFeed.
 const keptForm = 1
@@ -70,25 +69,86 @@ func (w *rangeWorker) keptProperty() string {
 	return string(property)
 }
 
+// feedState is how a page compares with the feed that was read before.
+type feedState int
+
+const (
+	feedContinues feedState = iota
+	feedBehind              // the page is of a region that has less than was read, or does not know of a failover yet
+	feedFailedOver
+)
+
+// compare returns how a page compares, and after a failover the LSN up to which all regions had the
+// feed before, 0 if that is not known. now is the page's own state.
+func (k *keptFeed) compare(now keptFeed, isBehind bool) (state feedState, keptLSN int64) {
+	switch {
+	case k == nil, now.Range != k.Range && now.Version < k.Version:
+		return feedContinues, 0
+	case now.Version < k.Version:
+		return feedBehind, 0
+	case now.Version > k.Version:
+		return feedFailedOver, k.LSN
+	case now.Region != k.Region && !k.Raises:
+		return feedFailedOver, k.Confirmed
+	case isBehind:
+		return feedBehind, 0
+	case k.Ahead > 0: // it was shorter for a while
+		return feedFailedOver, k.LSN
+	}
+	return feedContinues, 0
+}
+
+// stateOf returns what a page tells of a range's feed.
+func stateOf(page *feed.Page, l *lease.Lease, container *cosmos.Container) keptFeed {
+	return keptFeed{Form: keptForm, Range: l.Token(), Region: container.WriteRegion(), Version: page.Version, LSN: page.CommittedLSN}
+}
+
+// isBehind reports whether a page is of a region that has not reached a position.
+func isBehind(page *feed.Page, position int64) bool {
+	return page.SessionLSN > 0 && page.SessionLSN < position
+}
+
+// continuesFeed reports whether a page that was read at the position of a lease continues the feed
+// that its last owner has read. It is for callers that look at a range without owning it.
+func continuesFeed(page *feed.Page, l *lease.Lease, position string, container *cosmos.Container) bool {
+	if l.ByKeys() || !container.Client().FailsOver() {
+		return true
+	}
+	state, _ := parseKept(l.Property(lease.KeptProperty)).compare(stateOf(page, l, container), isBehind(page, feed.LSNOf(position)))
+	return state == feedContinues
+}
+
 // errFeedFailedOver ends the work on a range that was read further than all regions had its feed
 // when it failed over.
 var errFeedFailedOver = errors.New("the monitored range has failed over")
 
 // verifyPage returns an error if a page, read after the continuation, does not continue what
-// was read before. The reader calls it for each page.
+// was read before. The reader calls it for each page. An account with one region does not fail over.
 func (w *rangeWorker) verifyPage(ctx context.Context, page *feed.Page, continuation string) error {
-	if w.held.Lease().ByKeys() { // of several feeds
+	if w.held.Lease().ByKeys() || !w.feedSource.Container.Client().FailsOver() { // merged ranges are of several feeds
 		return nil
 	}
 	position := feed.LSNOf(continuation)
 	w.refusedReads = 0
-	if err := w.checkKept(page, position); err != nil {
-		return err
+	readAt := w.feedSource.Container.Client().RegionsReadAt() // before its region
+	now, former := stateOf(page, w.held.Lease(), w.feedSource.Container), w.kept.Load()
+	now.Read = w.leases.Now().Unix()
+	state, keptLSN := former.compare(now, isBehind(page, position))
+	switch state {
+	case feedBehind:
+		return cmp.Or(w.checkReached(ctx, continuation), feed.ErrStale) // it also tells this client of newer regions
+	case feedFailedOver:
+		return w.failedOver(ctx, position, keptLSN, now)
 	}
-	if page.SessionLSN == 0 || position <= page.SessionLSN {
-		return nil
+	if now.Confirmed = now.LSN; former != nil {
+		now.Confirmed, now.Raises, now.LSN = former.Confirmed, former.Raises, max(now.LSN, former.LSN)
+		if !w.confirmedAt.IsZero() && readAt.After(w.confirmedAt) {
+			now.Confirmed = former.LSN
+		}
 	}
-	return cmp.Or(w.checkReached(ctx, continuation), feed.ErrStale) // else a replica that lags has answered
+	w.confirmedAt = readAt
+	w.kept.Store(&now)
+	return nil
 }
 
 // maxRefusedReads bounds the reads in a row that may be refused because a region lags.
@@ -114,68 +174,45 @@ func (w *rangeWorker) checkReached(ctx context.Context, continuation string) err
 	if err != nil {
 		return err
 	}
-	newest, err := w.feedSource.Container.NewestLSN(ctx, part.Physical)
+	newest, charge, err := w.feedSource.Container.NewestLSN(ctx, part.Physical)
+	w.feedSource.Meter.Add(units.Polls, charge)
 	if err != nil || position <= newest {
 		return err
 	}
-	return w.positionAhead(position, newest)
-}
-
-// checkKept returns an error if the range has failed over since its last page, and was read further
-// than all regions had it.
-func (w *rangeWorker) checkKept(page *feed.Page, position int64) error {
-	container := w.feedSource.Container
-	if !container.Client().FailsOver() {
-		return nil
-	}
-	now := keptFeed{Form: keptForm, Range: w.held.Lease().Token(), Region: container.WriteRegion(), Version: page.Version, LSN: page.CommittedLSN, Read: w.leases.Now().Unix()}
-	former, readAt := w.kept.Load(), container.Client().RegionsReadAt()
-	if former == nil || now.Range != former.Range && now.Version < former.Version {
-		now.Confirmed, w.confirmedAt = now.LSN, readAt
-		w.kept.Store(&now)
-		return nil
-	}
-	if now.Version < former.Version { // a region that does not know of the failover yet
-		return nil
-	}
-	now.Confirmed, now.Raises = former.Confirmed, former.Raises || now.Version > former.Version
-	if !w.confirmedAt.IsZero() && readAt.After(w.confirmedAt) {
-		now.Confirmed = former.LSN
-	}
-	w.confirmedAt = readAt
-	isBehind := page.SessionLSN > 0 && page.SessionLSN < position
-	switch {
-	case now.Version > former.Version:
-		return w.failedOver(position, former.LSN, now)
-	case now.Region != former.Region && !now.Raises:
-		return w.failedOver(position, former.Confirmed, now)
-	case isBehind: // see verifyPosition
-		return nil
-	case former.Ahead > 0:
-		return w.failedOver(position, former.LSN, now)
-	}
-	now.LSN = max(now.LSN, former.LSN)
-	w.kept.Store(&now)
-	return nil
+	return w.positionAhead(ctx, position, newest)
 }
 
 // failedOver returns an error if a range was read further than up to the LSN that all regions had
-// before it failed over. now is what is known of its feed since.
-func (w *rangeWorker) failedOver(position, keptLSN int64, now keptFeed) error {
+// before it failed over. now is what is known of its feed since. It becomes that of the lease
+// together with the position: an owner that ends otherwise leaves both to the next one.
+func (w *rangeWorker) failedOver(ctx context.Context, position, keptLSN int64, now keptFeed) error {
+	if former := w.kept.Load(); former != nil {
+		now.Raises = former.Raises || now.Version > former.Version
+	}
+	now.Ahead = 0
+	if s := w.snapshot(); s != nil { // all versions begin at its end
+		position = max(position, feed.LSNOf(s.Until))
+	}
 	switch {
 	case max(position, w.finishedUpTo()) <= keptLSN:
+		now.Confirmed = keptLSN
 		w.kept.Store(&now)
 		return nil
 	case keptLSN == 0:
-		return w.positionLost(&feed.AheadError{Position: position})
+		return w.positionLost(ctx, &feed.AheadError{Position: position})
 	}
 	now.LSN = min(now.LSN, keptLSN)
 	now.Confirmed = now.LSN
-	w.kept.Store(&now)
-	w.resumeAt = keptLSN
+	w.resume = &resumption{feed.QuotedLSN(keptLSN), &now}
 	w.log.Warn("the monitored range has failed over; it is read again from the LSN that all regions had",
 		slog.Int64("position", position), slog.Int64("lsn", keptLSN), slog.String("region", now.Region), slog.Int64("version", now.Version))
 	return errFeedFailedOver
+}
+
+// resumption is where the next owner of a range reads on, and what is known of its feed then.
+type resumption struct {
+	position string
+	kept     *keptFeed // nil if nothing is
 }
 
 // The values of Function.LostPosition.
@@ -195,7 +232,7 @@ const (
 )
 
 // positionAhead is the error of a position that no region has reached.
-func (w *rangeWorker) positionAhead(position, newest int64) error {
+func (w *rangeWorker) positionAhead(ctx context.Context, position, newest int64) error {
 	ahead := &feed.AheadError{Position: position, Newest: newest}
 	former := w.kept.Load()
 	if former == nil {
@@ -207,28 +244,38 @@ func (w *rangeWorker) positionAhead(position, newest int64) error {
 		w.kept.Store(&now)
 	}
 	if now.LSN == 0 {
-		return w.positionLost(ahead)
+		return w.positionLost(ctx, ahead)
 	}
 	if ahead.KeptLSN = min(now.LSN, newest); w.leases.Now().Unix()-now.Ahead < int64(aheadPatience/time.Second) {
 		return ahead
 	}
-	now.Ahead = 0
-	return w.failedOver(position, ahead.KeptLSN, now)
+	return w.failedOver(ctx, position, ahead.KeptLSN, now)
 }
 
 // positionLost returns the error of a position that is lost, while it is not known what all regions
-// had: errPositionLost once the function may set it back.
-func (w *rangeWorker) positionLost(ahead *feed.AheadError) error {
+// had: errPositionLost if the function sets it back now.
+func (w *rangeWorker) positionLost(ctx context.Context, ahead *feed.AheadError) error {
 	k := *w.kept.Load()
 	ahead.SeekTo = time.Unix(k.Read, 0).Add(-seekMargin)
 	if k.Ahead == 0 {
 		k.Ahead = w.leases.Now().Unix()
 		w.kept.Store(&k)
 	}
-	if w.function.LostPosition == lostPositionSeek && w.leases.Now().Unix()-k.Ahead >= int64(seekPatience/time.Second) {
-		return fmt.Errorf("%w: %w", errPositionLost, ahead)
+	isLate := w.leases.Now().Unix()-k.Ahead >= int64(seekPatience/time.Second)
+	if w.function.LostPosition != lostPositionSeek || w.readsSnapshot || w.feedSource.Mode == cosmos.ModeAllVersions || !isLate {
+		return ahead // all versions cannot be read from a time
 	}
-	return ahead
+	part, err := w.locateRange(ctx)
+	if err != nil {
+		return errors.Join(ahead, err)
+	}
+	position, err := w.feedSource.PositionAt(ctx, ahead.SeekTo, part)
+	if err != nil {
+		return errors.Join(ahead, fmt.Errorf("set the position back: %w", err))
+	}
+	w.resume = &resumption{position: position}
+	w.log.Warn("the position is lost and set back", slog.Int64("position", ahead.Position), slog.String("to", position), slog.Time("time", ahead.SeekTo))
+	return errPositionLost
 }
 
 // errPositionLost ends the work on a range whose position the function sets back.
@@ -242,38 +289,21 @@ func (w *rangeWorker) finishedUpTo() int64 {
 }
 
 // endFailover has the release of the lease set the position back. The lease's writer has stopped.
-func (w *rangeWorker) endFailover(ctx context.Context, ended error) {
-	var ahead *feed.AheadError
-	switch {
-	case errors.Is(ended, errFeedFailedOver):
-		acknowledged, _ := w.rangeDelivery.Snapshot()
-		position, resumed := cmp.Or(acknowledged, w.held.Position()), feed.QuotedLSN(w.resumeAt)
-		if feed.IsLess(resumed, position) {
-			position = resumed
-		}
-		w.releaseAt(position)
-	case errors.Is(ended, errPositionLost) && errors.As(ended, &ahead):
-		position, err := w.lostPosition(ctx, ahead)
-		if err != nil {
-			w.log.Warn("could not set the position back", slog.Any("error", err))
-			return
-		}
-		w.kept.Store(nil)
-		w.log.Warn("the position is ahead of the account and set back", slog.Int64("position", ahead.Position), slog.Int64("newest", ahead.Newest), slog.String("to", position))
-		w.releaseAt(position)
+func (w *rangeWorker) endFailover(ended error) {
+	if !errors.Is(ended, errFeedFailedOver) && !errors.Is(ended, errPositionLost) {
+		return
 	}
-}
-
-// lostPosition returns the position from which a range is read again whose position is lost.
-func (w *rangeWorker) lostPosition(ctx context.Context, ahead *feed.AheadError) (string, error) {
-	if w.feedSource.Mode == cosmos.ModeAllVersions {
-		return "", errors.New("all versions cannot be read from a time, and it is not known which ones all regions had")
+	w.kept.Store(w.resume.kept)
+	if s := w.snapshot(); s != nil && feed.IsLess(w.resume.position, s.Until) { // changes after it are read as versions
+		s.Until = w.resume.position
+		w.setSnapshot(s.encode())
 	}
-	part, err := w.locateRange(ctx)
-	if err != nil {
-		return "", err
+	acknowledged, _ := w.rangeDelivery.Snapshot()
+	position := cmp.Or(acknowledged, w.held.Position())
+	if errors.Is(ended, errPositionLost) || feed.IsLess(w.resume.position, position) {
+		position = w.resume.position
 	}
-	return w.feedSource.PositionAt(ctx, ahead.SeekTo, part)
+	w.releaseAt(position)
 }
 
 // releaseAt has the release of the lease set another position, with nothing finished behind it.

@@ -260,7 +260,7 @@ func (e *lagEstimate) addLagAfter(ctx context.Context, l *lease.Lease, continuat
 	if continuation == "" && source.Start.Kind == feed.StartNow {
 		return nil // its position will be the time of its acquisition
 	}
-	pending, err := source.Pending(ctx, feedTarget(part), continuation, e.maxItems)
+	pending, err := source.Pending(ctx, feedTarget(part), continuation, e.maxItems, func(page *feed.Page) bool { return continuesFeed(page, l, continuation, source.Container) })
 	if cosmos.Classify(err) == cosmos.OutcomeRangeGone {
 		if err := e.leases.RefreshRanges(ctx); err != nil {
 			return err

@@ -46,6 +46,12 @@ type snapshotState struct {
 	Since   int64  `json:"since"` // when P was read, on the service's clock in Unix seconds
 }
 
+// encode returns the state as a property.
+func (s snapshotState) encode() string {
+	property, _ := json.Marshal(s) // text and numbers always encode
+	return string(property)
+}
+
 // errSnapshotVoid ends the work on a range whose snapshot has to begin again.
 var errSnapshotVoid = errors.New("the snapshot of the range begins again")
 
@@ -121,8 +127,7 @@ func (w *rangeWorker) firstSnapshotPosition(ctx context.Context) (string, error)
 	if _, isLSN := cosmos.ContinuationLSN(until); !isLSN {
 		return "", fmt.Errorf("snapshot of range %q: the position %q of all versions is not an LSN, so that it cannot be compared with latest versions: start from now", w.held.Lease().Token(), until)
 	}
-	property, _ := json.Marshal(snapshotState{snapshotForm, until, w.leases.Now().Unix()}) // text and numbers always encode
-	w.setSnapshot(string(property))
+	w.setSnapshot(snapshotState{snapshotForm, until, w.leases.Now().Unix()}.encode())
 	w.log.Info("snapshot begun", slog.String("until", until))
 	return "", w.held.ConfirmOwnership(ctx)
 }

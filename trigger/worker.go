@@ -65,7 +65,7 @@ type rangeWorker struct {
 	kept         atomic.Pointer[keptFeed] // see feedregion.go; nil if nothing is known
 	confirmedAt  time.Time                // read of the account that keptFeed.Confirmed is from before; for the reader
 	refusedReads int                      // in a row, by the service; for the reader
-	resumeAt     int64                    // LSN at which the range is read again; valid once the work has ended with errFeedFailedOver
+	resume       *resumption              // valid once the work has ended with errFeedFailedOver or errPositionLost
 
 	confirmedFailovers atomic.Int64 // of the lease container when the lease was last confirmed, see WaitTrusted
 
@@ -87,7 +87,6 @@ func (r *functionRunner) newWorker(held *lease.Held, stop *stopBudget) *rangeWor
 		w.feedSource, w.feedOrigin.isSnapshot = r.feedSource.ForSnapshot(), true
 	}
 	w.setSnapshot(l.Property(lease.SnapshotProperty))
-	w.confirmedFailovers.Store(w.host.leases.Failovers())
 	w.rangeStats = newRangeStats(l, w.function, w.leases.Now)
 	w.rangeStats.writeProblem, w.rangeStats.expiryError, w.rangeStats.report = held.WriteProblem, w.expiryError, w.reportStall
 	w.rangeDelivery = delivery.New(w.deliveryConfig(), w, newDeliveryStore(w))
@@ -106,8 +105,8 @@ func (r *functionRunner) newWorker(held *lease.Held, stop *stopBudget) *rangeWor
 	held.SetProperty(pageItemsProperty, w.pageItemsProperty)
 	held.SetProperty(unitsProperty, func() string { return r.measuredUnits().String() })
 	held.SetProperty(lease.SnapshotProperty, w.snapshotProperty)
-	w.kept.Store(parseKept(l.Property(keptProperty)))
-	held.SetProperty(keptProperty, w.keptProperty)
+	w.kept.Store(parseKept(l.Property(lease.KeptProperty)))
+	held.SetProperty(lease.KeptProperty, w.keptProperty)
 	held.RunningUntil = w.runningCalls.latestEnd
 	held.OnCheckpoint = func(continuation string) {
 		w.emitEvent(Event{Kind: EventCheckpointed, Range: l.Token(), Epoch: held.Epoch(), Continuation: continuation})
@@ -277,7 +276,7 @@ func (w *rangeWorker) concludeLease(err error, children []*lease.Lease) error {
 			w.rangeDelivery.EndAnnouncements()
 		}
 		w.endSnapshot(err)
-		w.endFailover(ctx, err)
+		w.endFailover(err)
 		if err := w.held.Release(ctx); err != nil {
 			w.log.Warn("could not release lease; it will expire", slog.Any("error", err))
 		}

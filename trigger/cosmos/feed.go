@@ -278,7 +278,8 @@ func newPage(r FeedRequest, resp *http.Response, body *buffer) (*Page, error) {
 	}
 	page.Version, page.SessionLSN = sessionPosition(page.SessionToken, r.Range.ID)
 	page.LSN, _ = strconv.ParseInt(h.Get(headerLSN), 10, 64)
-	page.CommittedLSN, _ = strconv.ParseInt(h.Get(headerCommittedLSN), 10, 64)
+	committed, _ := strconv.ParseInt(h.Get(headerCommittedLSN), 10, 64)
+	page.CommittedLSN = max(committed, 0) // -1 is unknown, too
 	if page.Continuation == "" {
 		return nil, errors.New("the answer has no etag: the next page cannot be requested")
 	}
@@ -302,44 +303,46 @@ func newPage(r FeedRequest, resp *http.Response, body *buffer) (*Page, error) {
 	return page, err
 }
 
-// NewestLSN returns the newest LSN of a range in any region that answers. The error is that of the
-// last region if none does. A region that does not answer is left after a few seconds.
-func (c *Container) NewestLSN(ctx context.Context, r Range) (newest int64, err error) {
+// NewestLSN returns the newest LSN of a range in any region that tells one, and the request units of
+// asking. The error is that of the last region if none does. A region that does not answer is left
+// after a few seconds.
+func (c *Container) NewestLSN(ctx context.Context, r Range) (newest int64, units float64, err error) {
 	endpoints, err := c.client.regions.readEndpoints(ctx)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	answers := 0
 	for _, endpoint := range endpoints {
-		lsn, regionErr := c.newestLSNIn(ctx, r, endpoint)
+		lsn, charge, regionErr := c.newestLSNIn(ctx, r, endpoint)
+		units += charge
 		if regionErr != nil {
 			err = regionErr
-			continue
 		}
-		answers++
 		newest = max(newest, lsn)
 	}
-	if answers > 0 {
-		return newest, nil
+	if newest > 0 {
+		return newest, units, nil
 	}
-	return 0, err
+	return 0, units, cmp.Or(err, errNoLSN)
 }
 
-func (c *Container) newestLSNIn(ctx context.Context, r Range, endpoint *url.URL) (int64, error) {
+// errNoLSN means that no answer has told an LSN.
+var errNoLSN = errors.New("the feed does not tell its newest LSN")
+
+func (c *Container) newestLSNIn(ctx context.Context, r Range, endpoint *url.URL) (lsn int64, units float64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, movingTimeout)
 	defer cancel()
 	op, err := c.feedOperation(FeedRequest{Range: r, Start: StartNow, MaxItems: 1})
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	op.endpoint = endpoint
 	resp, err := c.client.do(ctx, op)
 	if err != nil {
-		return 0, err
+		return 0, op.charge, err
 	}
 	op.answer.release()
-	_, lsn := sessionPosition(resp.Header.Get(headerSessionToken), r.ID)
-	return lsn, nil
+	_, lsn = sessionPosition(resp.Header.Get(headerSessionToken), r.ID)
+	return max(lsn, 0), op.charge, nil
 }
 
 func (c *Container) feedOperation(r FeedRequest) (*operation, error) {

@@ -44,6 +44,18 @@ type operation struct {
 
 func (op *operation) String() string { return strings.TrimSuffix(op.name+" "+op.link, " ") }
 
+// isQuick reports whether the service answers op in milliseconds: metadata, polls of the feed at a
+// position, and requests for leases.
+func (op *operation) isQuick() bool {
+	switch {
+	case op.kind != "docs" && op.kind != "":
+		return true
+	case op.feed:
+		return op.header.Get("If-None-Match") != ""
+	}
+	return op.container != nil && op.container.pinnedFor.Load() > 0
+}
+
 // do sends op and returns the head of the answer; the body is in op.answer. If
 // the answer is not a success, the error holds an [Error]. No error shows the
 // query or the user info of a URL, such as that of a proxy.

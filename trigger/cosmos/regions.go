@@ -83,8 +83,7 @@ type regions struct {
 	changes       int64                // times that the account named another first one of several write regions
 	changedAt     time.Time            // last of these
 	readAt        time.Time            // when the account was last read
-	began         time.Time            // when it was first read
-	beganWith     string               // host of its first write region then
+	firstSince    time.Time            // when it first named the present first write region
 	rereadAt      time.Time            // time at which the account is read again
 	notBefore     time.Time            // no repeated read before this time, because the last one failed
 	penalties     map[string]time.Time // by host: time until which it comes last
@@ -302,16 +301,16 @@ func (r *regions) adopt(a Account) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.firstWrite == nil {
+		r.firstSince = time.Now()
+	}
 	if former := r.firstWrite; former != nil && former.Host != first[0].Host {
-		r.formerWrite = nil
+		r.formerWrite, r.firstSince = nil, time.Now()
 		if a.MultipleWriteRegions {
 			r.changes, r.changedAt, r.formerWrite = r.changes+1, time.Now(), former
 		}
 	}
 	r.multiple, r.readAt = a.MultipleWriteRegions, time.Now()
-	if r.began.IsZero() {
-		r.began, r.beganWith = r.readAt, first[0].Host
-	}
 	r.reads, r.writes, r.firstWrite, r.rereadAt = reads, writes, first[0], time.Now().Add(accountAge)
 	return nil
 }
@@ -340,16 +339,16 @@ func (r *regions) lastRead() time.Time {
 	return r.readAt
 }
 
-// baseline returns the host of the first write region that the account named when it was first
-// read, "" if that is not longer ago than a time: a process that has just begun may find a range
-// in another region that failed over hours ago.
+// baseline returns the host of the account's first write region, "" if this client has not known it
+// for longer than a time: a process that has just begun may find a range in another region that
+// failed over hours ago.
 func (r *regions) baseline(age time.Duration) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.began.IsZero() || time.Since(r.began) < age {
+	if r.firstWrite == nil || time.Since(r.firstSince) < age {
 		return ""
 	}
-	return r.beganWith
+	return r.firstWrite.Host
 }
 
 // waits reports whether the requests of a container that is pinned for a time have not moved

@@ -82,7 +82,7 @@ func (p *retryPolicy) Do(req *policy.Request) (*http.Response, error) {
 			}
 		}
 		endpoint := to.endpoints[used.regionShift%len(to.endpoints)]
-		resp, err := p.try(ctx, req, op, endpoint, used.headTimeout(len(to.endpoints)))
+		resp, err := p.try(ctx, req, op, endpoint, used.headTimeout(op, len(to.endpoints)))
 		decision := decideRetry(op, resp, err, p.token)
 		if to.movable {
 			p.recordPlacement(ctx, op, to, endpoint, used.moves, resp, decision)
@@ -249,7 +249,7 @@ func (p *retryPolicy) recordPlacement(ctx context.Context, op *operation, to rou
 			c.locate(ctx)
 		}
 		c.placements.failed(c.rangeOf(op), to.endpoints, endpoint, refused)
-	default:
+	case isAnsweredByWriter(resp):
 		id := c.rangeOf(op)
 		switch {
 		case !op.write:
@@ -258,6 +258,16 @@ func (p *retryPolicy) recordPlacement(ctx context.Context, op *operation, to rou
 			p.client.regions.markStale() // the whole account may have failed over
 		}
 	}
+}
+
+// isAnsweredByWriter reports whether an answer to a write shows that its range takes writes there. A
+// gateway that denies or throttles a request shows nothing.
+func isAnsweredByWriter(resp *http.Response) bool {
+	switch resp.StatusCode {
+	case http.StatusConflict, http.StatusPreconditionFailed, http.StatusRequestEntityTooLarge, statusRetryWith:
+		return true
+	}
+	return isSuccess(resp)
 }
 
 // retryUsage counts the retries of one call.
@@ -291,9 +301,10 @@ func (u *retryUsage) move(to route, decision retryDecision) bool {
 }
 
 // headTimeout returns how long the next attempt waits for the head of an answer, while another of
-// so many regions may answer: longer once all have been silent. It is zero if there is only one.
-func (u *retryUsage) headTimeout(regions int) time.Duration {
-	if regions < 2 {
+// so many regions may answer: longer once all have been silent. It is zero if there is only one, and
+// for requests whose answers may take their time.
+func (u *retryUsage) headTimeout(op *operation, regions int) time.Duration {
+	if regions < 2 || !op.isQuick() {
 		return 0
 	}
 	return movingTimeout << min(u.silent/regions, 4)

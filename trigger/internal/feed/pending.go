@@ -16,6 +16,7 @@ const maxEmptyPages = 10
 // Why the number of pending changes is not known.
 var (
 	errEmptyPages = errors.New("the feed answers without changes again and again, before its end")
+	errFailedOver = errors.New("the range has failed over since it was read")
 	errNoLSNs     = errors.New("the LSNs of the feed do not tell how many changes follow")
 )
 
@@ -33,8 +34,9 @@ type Pending struct {
 	Unknown      error     // why Changes is only a lower bound, or nil
 }
 
-// Pending counts the changes behind a continuation by reading up to maxItems of them.
-func (s *Source) Pending(ctx context.Context, target Target, continuation string, maxItems int) (Pending, error) {
+// Pending counts the changes behind a continuation by reading up to maxItems of them. If continues
+// says that a page without changes does not continue what was read before, there may be one.
+func (s *Source) Pending(ctx context.Context, target Target, continuation string, maxItems int, continues func(*Page) bool) (Pending, error) {
 	counting := *s
 	counting.MaxItems = maxItems
 	page, err := counting.readChanges(ctx, target, continuation)
@@ -45,6 +47,9 @@ func (s *Source) Pending(ctx context.Context, target Target, continuation string
 		return Pending{}, err
 	}
 	defer page.Release()
+	if page.NotModified && !continues(page) {
+		return Pending{Changes: 1, Transactions: 1, Unknown: errFailedOver}, nil
+	}
 	if page.NotModified {
 		return Pending{Exact: true}, nil
 	}

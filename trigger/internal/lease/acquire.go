@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"time"
 
@@ -44,16 +45,27 @@ func (s *Set) Acquire(ctx, requests context.Context, l *Lease, listed *Index, re
 	if retire {
 		next.properties[retiringProperty] = "1"
 	}
-	acquired, sent, err := s.store.acquireLease(cosmos.WithRetriesUntil(finish, ctx), next, l.Epoch())
+	acquired, sent, err := s.store.acquireLease(cosmos.WithRetriesUntil(finish, ctx), next)
 	if err != nil {
 		return nil, err
 	}
 	// The write itself may have shown the failover. The version that was listed may be one of before.
 	if err := s.afterFailover(l); err != nil {
-		held := s.newHeld(newWriter(s.store, acquired, sent, s.cfg.RenewInterval, s.cfg.Expiration, s.cfg.Log), l, listed)
-		return nil, errors.Join(fmt.Errorf("acquire lease %q: %w", l.token, err), held.leaseWriter.Release(finish))
+		s.giveBack(finish, acquired, l)
+		return nil, fmt.Errorf("acquire lease %q: %w", l.token, err)
 	}
 	return s.newHeld(newWriter(s.store, acquired, sent, s.cfg.RenewInterval, s.cfg.Expiration, s.cfg.Log), l, listed), nil
+}
+
+// giveBack undoes an acquisition: the lease is its former owner's again, in the new epoch. That
+// owner may work on without knowing that a failover has lost its renewals.
+func (s *Set) giveBack(ctx context.Context, acquired, former *Lease) {
+	undone := former.clone()
+	undone.etag = acquired.etag
+	undone.raiseEpoch(former, acquired.Epoch())
+	if err := s.store.replaceDocument(ctx, undone, former.rest["timestamp"]); err != nil {
+		s.cfg.Log.Warn("could not give back a lease that was acquired too early after a failover; it will expire", slog.String("range", former.token), slog.Any("error", err))
+	}
 }
 
 // FailoverError is why a lease is not acquired: its partition has failed over. The failover may
@@ -103,9 +115,9 @@ func nextAcquisition(l *Lease, now time.Time, owner, incarnation string, expirat
 }
 
 // acquireLease writes next, see nextAcquisition, and returns the lease as stored and
-// when the write left; former is the epoch before. ErrLost means that another host was faster, or that the
+// when the write left. ErrLost means that another host was faster, or that the
 // previous owner is alive; the next pass of the balancer sees which.
-func (s *leaseStore) acquireLease(ctx context.Context, next *Lease, former int64) (held *Lease, sent time.Time, err error) {
+func (s *leaseStore) acquireLease(ctx context.Context, next *Lease) (held *Lease, sent time.Time, err error) {
 	mine := next.ownership()
 	sent = time.Now()
 	err = s.replaceLease(ctx, next)
@@ -117,9 +129,12 @@ func (s *leaseStore) acquireLease(ctx context.Context, next *Lease, former int64
 	}
 	fresh, readErr := s.readLease(ctx, next)
 	if readErr != nil {
+		s.noteUnsure(next.token, mine.epoch)
 		return nil, sent, fmt.Errorf("acquire lease %q: %w", next.token, errors.Join(err, readErr))
 	}
-	if got := fresh.ownership(); got.owner != mine.owner || got.incarnation != mine.incarnation || got.epoch <= former {
+	earlier := mine
+	earlier.epoch = fresh.Epoch()
+	if fresh.ownership() != mine && (fresh.ownership() != earlier || !s.takeUnsure(next.token, earlier.epoch)) {
 		return nil, sent, fmt.Errorf("acquire lease %q: %w (owner %q)", next.token, ErrLost, fresh.owner)
 	}
 	return fresh, time.Time{}, nil // an earlier request may have written it: trust nothing before the next write

@@ -52,6 +52,11 @@ const (
 	// of a split inherit it, and a write that sets another position removes it.
 	SnapshotProperty = "halley.snapshot"
 
+	// KeptProperty says how much of the range's feed all regions of the account had. This package
+	// does not interpret it. Children of a split inherit it, and a write that sets another position
+	// removes it.
+	KeptProperty = "halley.kept"
+
 	epochProperty        = "halley.epoch"       // rises with each acquisition, see nextEpoch; decimal
 	incarnationProperty  = "halley.incarnation" // owner name, "/", and a random text for each host process
 	expirationProperty   = "halley.expiration"  // expiration interval of the owner, Go syntax

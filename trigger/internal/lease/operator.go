@@ -107,12 +107,13 @@ func (s *Set) Resume(ctx context.Context, l *Lease) error {
 // holds the lease when the position is written, see above. With force it does not wait
 // for a Halley owner's calls. The failure history of the range is removed, since it
 // refers to changes at the old position, and so are [finished.Property] and
-// [SnapshotProperty]. A pause stays.
+// [SnapshotProperty] and [KeptProperty]. A pause stays.
 func (s *Set) Reposition(ctx context.Context, l *Lease, continuation string, force bool) error {
 	return s.writeUnowned(ctx, l, force, func(next *Lease) {
 		next.continuation = continuation
 		delete(next.properties, RetriesProperty)
 		delete(next.properties, SnapshotProperty)
+		delete(next.properties, KeptProperty)
 		next.dropFinished()
 	})
 }
@@ -175,7 +176,7 @@ func (s *Set) claim(ctx context.Context, l *Lease, force bool) (*Lease, error) {
 			return l, nil
 		}
 		if force || !l.answersRequests() {
-			taken, _, err := s.store.acquireLease(ctx, nextAcquisition(l, s.Now(), s.cfg.Owner, s.cfg.Incarnation, s.cfg.Expiration), l.Epoch())
+			taken, _, err := s.store.acquireLease(ctx, nextAcquisition(l, s.Now(), s.cfg.Owner, s.cfg.Incarnation, s.cfg.Expiration))
 			if err == nil {
 				return taken, backoff.Sleep(ctx, l.timeToNotice())
 			}

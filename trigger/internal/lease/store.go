@@ -32,12 +32,34 @@ type leaseStore struct {
 	mu           sync.Mutex         // guards the fields below; never held during I/O
 	listedLeases map[string]*Lease  // leases of the last list, by the text of their documents
 	released     map[string]release // last releases by this process, by lease token
+	unsure       map[string]int64   // epochs of the last acquisitions whose outcome this process does not know, likewise
 }
 
 // release is a version of a lease in which this process has given it back.
 type release struct {
 	etag azcore.ETag
 	at   time.Time // when the answer to its write arrived
+}
+
+// noteUnsure notes the epoch of an acquisition whose outcome is not known.
+func (s *leaseStore) noteUnsure(token string, epoch int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unsure == nil {
+		s.unsure = map[string]int64{}
+	}
+	s.unsure[token] = epoch
+}
+
+// takeUnsure reports whether that is the epoch of such an acquisition, and forgets it.
+func (s *leaseStore) takeUnsure(token string, epoch int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known, found := s.unsure[token]
+	if found = found && known == epoch; found {
+		delete(s.unsure, token)
+	}
+	return found
 }
 
 // noteRelease notes that this process has given back a lease.
