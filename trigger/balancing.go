@@ -76,9 +76,6 @@ func (r *functionRunner) takeLease(ctx context.Context, pass *balancePass, l *le
 
 func (r *functionRunner) requestLease(ctx context.Context, pass *balancePass, l *lease.Lease) {
 	requested, err := r.leases.RequestHandover(ctx, l)
-	if r.noteFailover(err) {
-		return
-	}
 	if err != nil {
 		r.log.Info("handover not requested", slog.String("range", l.Token()), slog.Any("error", err))
 		return

@@ -80,8 +80,8 @@ func (e *FailoverError) Error() string {
 	return fmt.Sprintf("the lease container has failed over, or its region has changed: leases are acquired from %s on", e.Until.UTC().Format(time.RFC3339))
 }
 
-// afterFailover returns a [FailoverError] if it is too early to acquire a lease. It is not if this
-// process has given it back since the failover, and nobody has written it after that.
+// afterFailover returns a [FailoverError] if it is too early to acquire a lease. It is not if the
+// lease is as an owner has given it back since the failover, this process or one that handed it over.
 func (s *Set) afterFailover(l *Lease) error {
 	since := s.store.container.FailedOver(l.partitionKey)
 	if since.IsZero() || s.store.isReleasedSince(l, since) {

@@ -273,9 +273,6 @@ func (s *Set) Plan(leases []*Lease, working func(token string) bool) []Step {
 // RequestHandover asks the owner of a lease to release it to this host, and returns
 // the lease as stored, for [Set.AwaitHandover].
 func (s *Set) RequestHandover(ctx context.Context, l *Lease) (*Lease, error) {
-	if err := s.afterFailover(l); err != nil { // the lease would be nobody's for that time
-		return nil, fmt.Errorf("request handover of lease %q: %w", l.token, err)
-	}
 	return s.store.requestHandover(ctx, l, s.cfg.Owner)
 }
 
@@ -306,7 +303,8 @@ func (s *Set) AwaitHandover(ctx context.Context, l *Lease) (*Lease, error) {
 		if _, paused := l.Paused(); paused || l.Tombstone() || handoverRequest(l, s.Now(), s.cfg.Expiration) != s.cfg.Owner {
 			return nil, fmt.Errorf("handover of lease %q: request is not pending any more", l.token)
 		}
-		if l.owner == "" {
+		if l.owner == "" { // released on top of the request, so after any failover that has lost neither
+			s.store.noteRelease(l, time.Now())
 			return l, nil
 		}
 	}

@@ -31,11 +31,12 @@ type leaseStore struct {
 
 	mu           sync.Mutex         // guards the fields below; never held during I/O
 	listedLeases map[string]*Lease  // leases of the last list, by the text of their documents
-	released     map[string]release // last releases by this process, by lease token
+	released     map[string]release // last releases by this process, or to it, by lease token
 	unsure       map[string]int64   // epochs of the last acquisitions whose outcome this process does not know, likewise
 }
 
-// release is a version of a lease in which this process has given it back.
+// release is a version of a lease in which its owner has given it back: this process, or one that
+// this process had asked.
 type release struct {
 	etag azcore.ETag
 	at   time.Time // when the answer to its write arrived
@@ -62,7 +63,7 @@ func (s *leaseStore) takeUnsure(token string, epoch int64) bool {
 	return found
 }
 
-// noteRelease notes that this process has given back a lease.
+// noteRelease notes a release.
 func (s *leaseStore) noteRelease(l *Lease, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +73,7 @@ func (s *leaseStore) noteRelease(l *Lease, at time.Time) {
 	s.released[l.token] = release{l.etag, at}
 }
 
-// isReleasedSince reports whether this process has given back this version of a lease after a time.
+// isReleasedSince reports whether this version of a lease is from a release after a time.
 func (s *leaseStore) isReleasedSince(l *Lease, since time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
