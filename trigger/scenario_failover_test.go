@@ -1,15 +1,18 @@
 package trigger
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
+	"halley/trigger/leases"
 	"halley/trigger/stall"
 )
 
@@ -318,5 +321,144 @@ func TestLaggingRegionIsNoFailover(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		stop()
 		w.checkComplete(0)
+	})
+}
+
+// A handler call runs when the failover of the monitored range is found. However the work on the range
+// ends then, the next owner reads again what may have other changes.
+func TestWorkEndsBetweenFailoverAndRelease(t *testing.T) {
+	for _, end := range []string{"stop", "handover"} {
+		t.Run(end, func(t *testing.T) {
+			inRegions(t, emulator.Manners{}, func(t *testing.T, w *world) {
+				record := w.recorder("a")
+				var isSlow atomic.Bool
+				stop := w.startHost(w.host("a", func(ctx context.Context, b Batch) error {
+					if isSlow.Load() {
+						time.Sleep(25 * time.Second)
+					}
+					return record(ctx, b)
+				}))
+				w.writeMany("before", 10)
+				time.Sleep(30 * time.Second)
+				w.pauseReplication(north)
+				w.writeMany("lost", 10)
+				time.Sleep(20 * time.Second)
+				isSlow.Store(true)
+				w.write("lost10", "lost10")
+				time.Sleep(6 * time.Second)
+				w.failOver("items", north, emulator.FailoverUnplanned)
+				for i := range 11 {
+					delete(w.written, fmt.Sprint("lost", i))
+				}
+				w.writeMany("after", 15)
+				time.Sleep(7 * time.Second)
+				isSlow.Store(false)
+				if end == "handover" {
+					stopOther := w.startHost(w.host("b", w.recorder("b")))
+					time.Sleep(2 * time.Minute)
+					stopOther()
+				}
+				stop()
+				time.Sleep(2 * time.Minute)
+				stop = w.startHost(w.host("c", w.recorder("c")))
+				time.Sleep(2 * time.Minute)
+				stop()
+				w.checkComplete(0)
+			})
+		})
+	}
+}
+
+// Exactly as many changes follow a failover as it has lost: nothing but the version of the sessions
+// shows a drain, or an estimate of the lag, that there are any.
+func TestDrainAndLagSeeAFailedOverFeed(t *testing.T) {
+	inRegions(t, emulator.Manners{}, func(t *testing.T, w *world) {
+		h := w.host("a", w.recorder("a"))
+		drain := func() {
+			t.Helper()
+			_, err := h.Drain(t.Context())
+			must(t, err)
+		}
+		lag := func() int64 {
+			t.Helper()
+			lags, err := EstimateLag(t.Context(), w.leases, FeedSource{Name: "test", Container: w.items, StartFrom: FromBeginning()})
+			must(t, err)
+			return lags[0].Changes
+		}
+		w.writeMany("before", 10)
+		drain()
+		w.pauseReplication(north)
+		w.writeMany("lost", 10)
+		drain()
+		if got := lag(); got != 0 {
+			t.Errorf("a lag of %d changes after a drain", got)
+		}
+		w.failOver("items", north, emulator.FailoverUnplanned)
+		for i := range 10 {
+			delete(w.written, fmt.Sprint("lost", i))
+		}
+		w.writeMany("after", 10)
+		if lag() == 0 {
+			t.Error("no lag after the failover")
+		}
+		drain()
+		w.checkComplete(0)
+	})
+}
+
+// The seek that the status advises ends the stall.
+func TestSeekEndsAPositionAhead(t *testing.T) {
+	inRegions(t, emulator.Manners{HideCommitted: true}, func(t *testing.T, w *world) {
+		h := w.host("a", w.recorder("a"))
+		stop := w.startHost(h)
+		w.writeMany("before", 10)
+		time.Sleep(30 * time.Second)
+		w.pauseReplication(north)
+		w.writeMany("lost", 10)
+		time.Sleep(30 * time.Second)
+		w.failOver("items", north, emulator.FailoverUnplanned)
+		for i := range 10 {
+			delete(w.written, fmt.Sprint("lost", i))
+		}
+		w.writeMany("after", 5)
+		time.Sleep(30 * time.Second)
+		if status := h.Status().Functions[0].Ranges[0]; len(status.Stalls) != 1 || status.Stalls[0].Kind != stall.PositionAhead {
+			t.Errorf("status %+v", status)
+		}
+		c, err := leases.NewControl(w.leases, leases.Source{Name: "test", Container: w.items, StartFrom: FromBeginning()}, nil)
+		must(t, err)
+		plan, err := c.PlanSeek(t.Context(), FromTime(time.Now().Add(-20*time.Minute)))
+		w.apply(c, plan, err)
+		time.Sleep(2 * time.Minute)
+		stop()
+		w.checkComplete(15)
+	})
+}
+
+// All versions cannot be read from a time: a range whose position is lost waits, and does not come and
+// go.
+func TestLostPositionOfAllVersionsWaits(t *testing.T) {
+	inRegions(t, emulator.Manners{HideCommitted: true}, func(t *testing.T, w *world) {
+		must(t, w.client().CreateContainer(t.Context(), "db", cosmos.ContainerDefinition{
+			ID: "versions", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/player"}}, Retention: time.Hour,
+		}))
+		w.items = w.client().Container("db", "versions")
+		h := w.host("a", w.recorder("a"), func(f *Function, _ *Options) {
+			f.Container, f.ChangeFeedMode, f.StartFrom, f.LostPosition = w.items, cosmos.ModeAllVersions, FromNow(), "seek"
+		})
+		stop := w.startHost(h)
+		time.Sleep(30 * time.Second)
+		w.writeMany("before", 10)
+		time.Sleep(30 * time.Second)
+		w.pauseReplication(north)
+		w.writeMany("lost", 10)
+		time.Sleep(30 * time.Second)
+		w.failOver("versions", north, emulator.FailoverUnplanned)
+		w.writeMany("after", 5)
+		time.Sleep(5 * time.Minute)
+		if got := w.eventCount(EventAcquired); got != 1 {
+			t.Errorf("%d acquisitions", got)
+		}
+		stop()
 	})
 }

@@ -39,22 +39,37 @@ var failovers = []mutant{
 		{"trigger/cosmos/regions.go", "return r.formerWrite != nil && time.Since(r.changedAt) < pinnedFor", "return false"},
 	}},
 	{"failed-over-feed-continued", "a range that was read further than all regions had it is read again when it fails over", []edit{
-		{"trigger/feedregion.go", "case now.Version > former.Version:\n", "case false:\n"},
+		{"trigger/feedregion.go", "case now.Version > k.Version:\n", "case false:\n"},
 	}},
 	{"late-account-trusted", "when only the account tells of a failover, what was read since it was last read counts as lost", []edit{
-		{"trigger/feedregion.go", "w.failedOver(position, former.Confirmed, now)", "w.failedOver(position, former.LSN, now)"},
+		{"trigger/feedregion.go", "return feedFailedOver, k.Confirmed", "return feedFailedOver, k.LSN"},
 	}},
 	{"position-ahead-is-the-end", "a position that no region has reached is not the end of the feed", []edit{
-		{"trigger/feedregion.go", "if page.SessionLSN == 0 || position <= page.SessionLSN {", "if page.SessionLSN != -1 {"},
+		{"trigger/feedregion.go", "case isBehind:\n\t\treturn feedBehind, 0", "case isBehind:\n\t\treturn feedContinues, 0"},
 	}},
 	{"peek-ahead-is-idle", "a drain does not take a position ahead of its feed for an idle range", []edit{
-		{"trigger/drain.go", "idle = first.NotModified && !isBehind", "idle = first.NotModified"},
+		{"trigger/drain.go", "first.NotModified && continuesFeed(first, l, position, r.feedSource.Container)", "first.NotModified"},
 	}},
 	{"kept-not-saved", "the next owner knows what all regions had", []edit{
 		{"trigger/feedregion.go", "property, _ := json.Marshal(k)", "property, _ := []byte(nil), k"},
 	}},
+	{"kept-before-position", "what is known of a failed-over feed changes with the position", []edit{
+		{"trigger/feedregion.go", "\tw.resume = &resumption{feed.QuotedLSN(keptLSN), &now}\n", "\tw.kept.Store(&now)\n\tw.resume = &resumption{feed.QuotedLSN(keptLSN), &now}\n"},
+	}},
+	{"seek-keeps-the-feed", "a seek ends what was known of the range's feed", []edit{
+		{"trigger/internal/lease/operator.go", "\t\tdelete(next.properties, KeptProperty)\n", ""},
+	}},
+	{"lag-misses-a-failover", "the lag of a range that has failed over is not 0", []edit{
+		{"trigger/internal/feed/pending.go", "page.NotModified && !continues(page)", "false"},
+	}},
+	{"denial-is-a-failover", "a gateway that denies a write does not take it", []edit{
+		{"trigger/cosmos/requestretry.go", "case isAnsweredByWriter(resp):", "default:"},
+	}},
+	{"versions-set-back-by-time", "a lost position of all versions waits for an operator", []edit{
+		{"trigger/feedregion.go", " || w.feedSource.Mode == cosmos.ModeAllVersions", ""},
+	}},
 	{"lost-position-ignored", "LostPosition sets a position back by itself", []edit{
-		{"trigger/feedregion.go", "w.function.LostPosition == lostPositionSeek && ", "false && "},
+		{"trigger/feedregion.go", "w.function.LostPosition != lostPositionSeek || ", "true || "},
 	}},
 	{"ahead-told-as-feed", "a position ahead of the account has a kind of stall of its own", []edit{
 		{"trigger/leasestatus.go", "return stall.PositionAhead", "return stall.FeedFails"},

@@ -45,6 +45,8 @@ func (r *movingRange) answer(_ int, req *http.Request) (*http.Response, error) {
 	switch answer := r.answers[region].(type) {
 	case error:
 		return nil, answer
+	case func() *http.Response:
+		return answer(), nil
 	case chan struct{}:
 		<-req.Context().Done()
 		return nil, req.Context().Err()
@@ -201,3 +203,23 @@ func TestVersionOfTheSessionIsASign(t *testing.T) {
 
 // otherPK is a key of the first range of a [movingRange].
 var otherPK = NewPartitionKey("d")
+
+// A gateway that denies or throttles a write does not show that the range takes writes there.
+func TestDenialIsNoFailover(t *testing.T) {
+	for name, denial := range map[string]func() *http.Response{"403": status(403), "401": status(401)} {
+		t.Run(name, func(t *testing.T) {
+			inMovingRange(t, func(t *testing.T, r *movingRange) {
+				r.wantSent(writeOne, "westus")
+				r.answers["westus"], r.answers["northeurope"] = errRefused, denial
+				if err := writeOne(t.Context(), r.container); err == nil {
+					t.Error("no error")
+				}
+				delete(r.answers, "westus")
+				r.wantSent(writeOne, "westus")
+				if r.container.Failovers() != 0 {
+					t.Errorf("%d failovers", r.container.Failovers())
+				}
+			})
+		})
+	}
+}
