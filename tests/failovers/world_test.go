@@ -35,6 +35,8 @@ type world struct {
 	t       *testing.T
 	seed    uint64
 	dice    *rand.Rand
+	drains  bool // hosts drain again and again, as the timer mode does
+	isSlow  bool // some handler calls take long
 	options emulator.Options
 	account *emulator.Account
 	writer  *cosmos.Container
@@ -122,6 +124,7 @@ func newWorld(t *testing.T, seed uint64, log *slog.Logger) *world {
 		},
 	}
 	w.writers = map[string]string{"items": w.options.Regions[0], "leases": w.options.Regions[0]}
+	w.drains, w.isSlow = w.chance(0.25), w.chance(0.25)
 	var err error
 	w.account, err = emulator.New(&w.options)
 	w.must(err)
@@ -188,10 +191,28 @@ func (w *world) start() {
 	w.hosts = append(w.hosts, h)
 	w.running.Go(func() {
 		defer close(h.ended)
-		if err := runner.Run(ctx); err != nil && !h.dead.Load() {
+		err := w.run(ctx, runner)
+		if err != nil && !h.dead.Load() {
 			w.t.Errorf("seed %d: %s: %v", w.seed, h.name, err)
 		}
 	})
+}
+
+// run works until ctx ends. A drain may fail while the account does.
+func (w *world) run(ctx context.Context, runner *trigger.Host) error {
+	if !w.drains {
+		return runner.Run(ctx)
+	}
+	for ctx.Err() == nil {
+		_, _ = runner.Drain(ctx)
+		tick := time.NewTimer(10 * time.Second)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			tick.Stop()
+		}
+	}
+	return nil
 }
 
 // end stops a host in order, or kills it.
@@ -215,7 +236,11 @@ func (w *world) handle(ctx context.Context, h *host, b trigger.Batch) error {
 		w.deliveries = append(w.deliveries, d)
 	}
 	w.mu.Unlock()
-	pause := time.NewTimer(20 * time.Millisecond)
+	length := 20 * time.Millisecond
+	if w.isSlow && b.Changes[0].LSN%13 == 0 {
+		length = time.Duration(b.Changes[0].LSN%40) * time.Second
+	}
+	pause := time.NewTimer(length)
 	defer pause.Stop()
 	select {
 	case <-pause.C:
