@@ -39,7 +39,7 @@ const keptForm = 1
 // keptFeed is how much of the range's feed all regions had when its owner last read it.
 type keptFeed struct {
 	Form      int    `json:"v"`
-	Range     string `json:"range"`           // whose feed it is; that of its parent if the range has split since
+	Range     string `json:"range"`           // that the feed is of; the parent if the range has split since
 	Region    string `json:"region"`          // host of the account's first write region
 	Version   int64  `json:"version"`         // of the range's session tokens
 	Raises    bool   `json:"raises,omitzero"` // a failover has raised the version: then changes of the account tell nothing more

@@ -27,7 +27,7 @@ var failovers = []mutant{
 		{"trigger/cosmos/query.go", "!c.placements.inUse.Load() {", "true {"},
 	}},
 	{"silent-region-kept", "a region that does not answer is left after seconds", []edit{
-		{"trigger/cosmos/requestretry.go", "return movingTimeout << min(u.silent/regions, 4)", "return 0"},
+		{"trigger/cosmos/requestretry.go", "return quickTimeout << min(u.silent/regions, 4)", "return 0"},
 	}},
 	{"lost-session-repeated", "a session that no region has is told after each was asked twice", []edit{
 		{"trigger/cosmos/requestretry.go", "return u.behind >= 2*regions", "return false"},

@@ -329,7 +329,7 @@ func (c *Container) NewestLSN(ctx context.Context, r Range) (newest int64, units
 var errNoLSN = errors.New("the feed does not tell its newest LSN")
 
 func (c *Container) newestLSNIn(ctx context.Context, r Range, endpoint *url.URL) (lsn int64, units float64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, movingTimeout)
+	ctx, cancel := context.WithTimeout(ctx, quickTimeout)
 	defer cancel()
 	op, err := c.feedOperation(FeedRequest{Range: r, Start: StartNow, MaxItems: 1})
 	if err != nil {

@@ -12,9 +12,10 @@ import (
 )
 
 const (
-	// movingTimeout bounds an attempt that the next region can repeat. It is that of the dialer,
-	// and half of the time after which a range is to work again once its partition has failed over.
-	movingTimeout = 5 * time.Second
+	// quickTimeout bounds the wait for the head of an answer that the service gives in milliseconds, if
+	// another region can be asked. It is that of the dialer, and half of the time after which a range
+	// is to work again once its partition has failed over.
+	quickTimeout = 5 * time.Second
 	// lostAnswers is the number of answers in a row that do not come before a partition's next
 	// request begins in the next region. One may be lost without any failover.
 	lostAnswers = 2

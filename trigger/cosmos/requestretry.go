@@ -307,7 +307,7 @@ func (u *retryUsage) headTimeout(op *operation, regions int) time.Duration {
 	if regions < 2 || !op.isQuick() {
 		return 0
 	}
-	return movingTimeout << min(u.silent/regions, 4)
+	return quickTimeout << min(u.silent/regions, 4)
 }
 
 // isBehindIn counts an answer from behind the session, and reports whether each of several regions
