@@ -217,13 +217,19 @@ func (a *Account) manageFailover(body []byte) (any, error) {
 func (a *Account) manageReplication(body []byte) (any, error) {
 	var request struct {
 		Region string
-		Lag    duration
+		Lag    *duration // as before if it is absent
 		Paused bool
 	}
 	if err := unmarshalStrict(body, &request); err != nil {
 		return nil, err
 	}
-	err := a.SetReplication(request.Region, Replication{time.Duration(request.Lag), request.Paused})
+	replication := Replication{Paused: request.Paused}
+	if request.Lag != nil {
+		replication.Lag = time.Duration(*request.Lag)
+	} else if index, err := a.regions.find(request.Region); err == nil {
+		replication.Lag = a.regions.link(index).Lag
+	}
+	err := a.SetReplication(request.Region, replication)
 	return map[string][]RegionState{"regions": a.regionStates()}, err
 }
 

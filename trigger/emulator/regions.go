@@ -117,7 +117,8 @@ func (r *regions) link(index int) Replication {
 }
 
 // SetReplication says how writes of other regions arrive in a region from now on, also those
-// that are on their way. It fails if the account does not have the region.
+// that are on their way. Those that have arrived by then stay. It fails if the account does not have
+// the region.
 func (a *Account) SetReplication(region string, replication Replication) error {
 	index, err := a.regions.find(region)
 	if err == nil && replication.Lag < 0 {
@@ -126,10 +127,24 @@ func (a *Account) SetReplication(region string, replication Replication) error {
 	if err != nil {
 		return fmt.Errorf("set replication to region %q: %w", region, err)
 	}
+	a.advanceAll()
 	a.regions.mu.Lock()
 	defer a.regions.mu.Unlock()
 	a.regions.links[index] = replication
 	return nil
+}
+
+// advanceAll delivers in all containers what has arrived.
+func (a *Account) advanceAll() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, d := range a.databases {
+		for _, o := range d.containers {
+			o.mu.Lock()
+			advance(o, o.platform.now())
+			o.mu.Unlock()
+		}
+	}
 }
 
 // RegionEndpoint returns the address of one region of the account. It fails if the account

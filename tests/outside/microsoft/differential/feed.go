@@ -35,13 +35,16 @@ func (p *pair) readRanges() (lists [2][]keyRange, err error) {
 	if len(lists[0]) != len(lists[1]) {
 		return lists, fmt.Errorf("%d and %d ranges", len(lists[0]), len(lists[1]))
 	}
+	return lists, nil
+}
+
+func (p *pair) noteBounds(lists [2][]keyRange) {
 	for n := range lists[0] {
 		if lists[0][n].least != lists[1][n].least {
 			p.note("bounds of ranges", "bounds", "other bounds")
-			break
+			return
 		}
 	}
-	return lists, nil
 }
 
 // split splits a range of both accounts.
@@ -83,6 +86,7 @@ func (p *pair) readFeed() error {
 	if err != nil {
 		return err
 	}
+	p.noteBounds(lists)
 	most := strconv.Itoa([]int{1, 3, 100}[p.dice.IntN(3)])
 	for n := range lists[0] {
 		var served [2][]map[string]any

@@ -12,12 +12,15 @@ import (
 // the writes of both accounts.
 type regionalPair struct {
 	*pair
-	regions   [2][2]*account  // by account and region: its endpoint, and positions in its feed
-	keyRanges [2][]keyRange   // by account
-	writer    int             // index of the region that takes the writes
-	paused    bool            // replication to the other region
-	missing   map[string]bool // places of keys whose newest write that region does not have
-	offline   int             // index of the region that does not answer, or none
+	regions   [2][2]*account // by account and region: its endpoint, and positions in its feed
+	keyRanges [2][]keyRange  // by account
+	writer    int            // index of the region that takes the writes
+	paused    bool           // replication to the other region
+	offline   int            // index of the region that does not answer, or none
+
+	// While replication is paused: places of keys, and ids of the embedded account's ranges,
+	// with a write that the read region does not have.
+	missing, behind map[string]bool
 }
 
 var regionNames = [2]string{"West Europe", "North Europe"}
@@ -26,7 +29,7 @@ const none = -1
 
 // newRegionalPair finds the regions of accounts whose containers exist.
 func newRegionalPair(p *pair) (*regionalPair, error) {
-	r := &regionalPair{pair: p, missing: map[string]bool{}, offline: none}
+	r := &regionalPair{pair: p, offline: none, missing: map[string]bool{}, behind: map[string]bool{}}
 	answers, err := p.both(func(*account) request { return request{method: http.MethodGet, path: "/"} })
 	if err != nil {
 		return nil, err
@@ -76,9 +79,9 @@ func (p *regionalPair) in(region int, build func(*account) request) (answers [2]
 	return answers, nil
 }
 
-// noteCodes notes codes that differ.
+// noteCodes notes codes that differ, and reports whether they are equal.
 func (p *regionalPair) noteCodes(name string, answers [2]*answer) bool {
-	return p.note(name, answers[0].summary(), answers[1].summary())
+	return p.note(name, answers[0].code(), answers[1].code())
 }
 
 // manage sends a request that manages the account to both, or fails.
@@ -99,11 +102,21 @@ func (a *account) manage(method, name string, body any) error {
 	return err
 }
 
+// settleAndPause pauses or resumes the replication to the read region. All writes before a
+// pause arrive: the embedded account delivers them with the next request to the container.
+func (p *regionalPair) settleAndPause(paused bool) error {
+	if _, err := p.in(p.writer, document{items, "key 0", "a"}.read); err != nil {
+		return err
+	}
+	return p.pause(paused)
+}
+
 // pause lets no write arrive in the read region. If it is false, all of them arrive.
 func (p *regionalPair) pause(paused bool) error {
 	p.paused = paused
 	if !paused {
 		clear(p.missing)
+		clear(p.behind)
 	}
 	return p.manage(http.MethodPost, "replication", map[string]any{"region": regionNames[1-p.writer], "paused": paused})
 }
