@@ -350,6 +350,8 @@ func (r *functionRunner) peekFeed(ctx context.Context, l *lease.Lease, reserved 
 	switch {
 	case errors.Is(err, lease.ErrSplit), cosmos.Classify(err) == cosmos.OutcomeRangeGone:
 		return nil, false, nil // the worker creates the children
+	case r.feedSource.Container.Client().FailsOver() && (cosmos.Classify(err) == cosmos.OutcomeInvalid || cosmos.IsBehindSession(err)):
+		return nil, false, nil // the worker finds out whether the position is lost
 	case err != nil:
 		return nil, false, err
 	case waiting, first.NotModified, feed.IsStale(first, position, l.ByKeys()):

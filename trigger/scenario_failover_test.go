@@ -462,3 +462,50 @@ func TestLostPositionOfAllVersionsWaits(t *testing.T) {
 		stop()
 	})
 }
+
+// Leases and feed fail over together. The owner reads again from what all regions had, and does not
+// wait for an expiration like hosts that have lost sight of the leases.
+func TestOwnerGoesOnWhenTheAccountFailsOver(t *testing.T) {
+	inRegions(t, emulator.Manners{}, func(t *testing.T, w *world) {
+		stop := w.startHost(w.host("a", w.recorder("a")))
+		w.writeMany("before", 10)
+		time.Sleep(30 * time.Second)
+		w.pauseReplication(north)
+		w.writeMany("lost", 5)
+		time.Sleep(10 * time.Second)
+		must(t, w.account.FailOver(north, emulator.FailoverUnplanned))
+		for i := range 5 {
+			delete(w.written, fmt.Sprint("lost", i))
+		}
+		w.writeMany("after", 10)
+		time.Sleep(15 * time.Second)
+		if got := w.deliveredDocuments(); got != 25 {
+			t.Errorf("%d documents delivered after 15 s, want 25", got)
+		}
+		stop()
+		w.checkComplete(0)
+	})
+}
+
+// A drain whose position no region takes any more finds out what to do.
+func TestDrainSetsARefusedPositionBack(t *testing.T) {
+	inRegions(t, emulator.Manners{HideCommitted: true, RefuseAhead: true}, func(t *testing.T, w *world) {
+		h := w.host("a", w.recorder("a"), func(f *Function, _ *Options) { f.LostPosition = "seek" })
+		drain := func() { _, _ = h.Drain(t.Context()) } // it fails while the position is lost
+		w.writeMany("before", 10)
+		drain()
+		w.pauseReplication(north)
+		w.writeMany("lost", 10)
+		drain()
+		w.failOver("items", north, emulator.FailoverUnplanned)
+		for i := range 10 {
+			delete(w.written, fmt.Sprint("lost", i))
+		}
+		w.writeMany("after", 5)
+		for range 10 {
+			drain()
+			time.Sleep(20 * time.Second)
+		}
+		w.checkComplete(15)
+	})
+}
