@@ -41,6 +41,7 @@ type keptFeed struct {
 	Form      int    `json:"v"`
 	Range     string `json:"range"`           // that the feed is of; the parent if the range has split since
 	Region    string `json:"region"`          // host of the account's first write region
+	Account   int64  `json:"account"`         // when the account was read that names it, on the service's clock in Unix seconds
 	Version   int64  `json:"version"`         // of the range's session tokens
 	Raises    bool   `json:"raises,omitzero"` // a failover has raised the version: then changes of the account tell nothing more
 	LSN       int64  `json:"lsn"`             // newest one that all regions had; 0 if the service does not tell
@@ -88,7 +89,7 @@ func (k *keptFeed) compare(now keptFeed, isBehind bool) (state feedState, keptLS
 		return feedBehind, 0
 	case now.Version > k.Version:
 		return feedFailedOver, k.LSN
-	case now.Region != k.Region && !k.Raises:
+	case now.Region != k.Region && now.Account > k.Account && !k.Raises: // else this client knows an older account
 		return feedFailedOver, k.Confirmed
 	case isBehind:
 		return feedBehind, 0
@@ -100,7 +101,9 @@ func (k *keptFeed) compare(now keptFeed, isBehind bool) (state feedState, keptLS
 
 // stateOf returns what a page tells of a range's feed.
 func stateOf(page *feed.Page, l *lease.Lease, container *cosmos.Container) keptFeed {
-	return keptFeed{Form: keptForm, Range: l.Token(), Region: container.WriteRegion(), Version: page.Version, LSN: page.CommittedLSN}
+	readAt := container.Client().RegionsReadAt() // before its region: a later one only looks older
+	account := container.Client().Now().Add(-time.Since(readAt)).Unix()
+	return keptFeed{Form: keptForm, Range: l.Token(), Region: container.WriteRegion(), Account: account, Version: page.Version, LSN: page.CommittedLSN}
 }
 
 // isBehind reports whether a page is of a region that has not reached a position.
@@ -130,7 +133,6 @@ func (w *rangeWorker) verifyPage(ctx context.Context, page *feed.Page, continuat
 	}
 	position := feed.LSNOf(continuation)
 	w.refusedReads = 0
-	readAt := w.feedSource.Container.Client().RegionsReadAt() // before its region
 	now, former := stateOf(page, w.held.Lease(), w.feedSource.Container), w.kept.Load()
 	now.Read = w.leases.Now().Unix()
 	state, keptLSN := former.compare(now, isBehind(page, position))
@@ -142,11 +144,13 @@ func (w *rangeWorker) verifyPage(ctx context.Context, page *feed.Page, continuat
 	}
 	if now.Confirmed = now.LSN; former != nil {
 		now.Confirmed, now.Raises, now.LSN = former.Confirmed, former.Raises, max(now.LSN, former.LSN)
-		if !w.confirmedAt.IsZero() && readAt.After(w.confirmedAt) {
+		if now.Account <= former.Account {
+			now.Region, now.Account = former.Region, former.Account
+		} else if w.hasRead {
 			now.Confirmed = former.LSN
 		}
 	}
-	w.confirmedAt = readAt
+	w.hasRead = true
 	w.kept.Store(&now)
 	return nil
 }
@@ -199,7 +203,7 @@ func (w *rangeWorker) failedOver(ctx context.Context, position, keptLSN int64, n
 		w.kept.Store(&now)
 		return nil
 	case keptLSN == 0:
-		return w.positionLost(ctx, &feed.AheadError{Position: position})
+		return w.positionLost(ctx, &feed.AheadError{Position: position}, &now)
 	}
 	now.LSN = min(now.LSN, keptLSN)
 	now.Confirmed = now.LSN
@@ -212,7 +216,7 @@ func (w *rangeWorker) failedOver(ctx context.Context, position, keptLSN int64, n
 // resumption is where the next owner of a range reads on, and what is known of its feed then.
 type resumption struct {
 	position string
-	kept     *keptFeed // nil if nothing is
+	kept     *keptFeed // or nil
 }
 
 // The values of Function.LostPosition.
@@ -244,7 +248,7 @@ func (w *rangeWorker) positionAhead(ctx context.Context, position, newest int64)
 		w.kept.Store(&now)
 	}
 	if now.LSN == 0 {
-		return w.positionLost(ctx, ahead)
+		return w.positionLost(ctx, ahead, nil)
 	}
 	if ahead.KeptLSN = min(now.LSN, newest); w.leases.Now().Unix()-now.Ahead < int64(aheadPatience/time.Second) {
 		return ahead
@@ -253,8 +257,8 @@ func (w *rangeWorker) positionAhead(ctx context.Context, position, newest int64)
 }
 
 // positionLost returns the error of a position that is lost, while it is not known what all regions
-// had: errPositionLost if the function sets it back now.
-func (w *rangeWorker) positionLost(ctx context.Context, ahead *feed.AheadError) error {
+// had: errPositionLost if the function sets it back now. next is what is known of the feed then, or nil.
+func (w *rangeWorker) positionLost(ctx context.Context, ahead *feed.AheadError, next *keptFeed) error {
 	k := *w.kept.Load()
 	ahead.SeekTo = time.Unix(k.Read, 0).Add(-seekMargin)
 	if k.Ahead == 0 {
@@ -273,7 +277,7 @@ func (w *rangeWorker) positionLost(ctx context.Context, ahead *feed.AheadError) 
 	if err != nil {
 		return errors.Join(ahead, fmt.Errorf("set the position back: %w", err))
 	}
-	w.resume = &resumption{position: position}
+	w.resume = &resumption{position, next}
 	w.log.Warn("the position is lost and set back", slog.Int64("position", ahead.Position), slog.String("to", position), slog.Time("time", ahead.SeekTo))
 	return errPositionLost
 }

@@ -63,7 +63,7 @@ type rangeWorker struct {
 	flushErr      error        // why Function.Flush has failed, or nil; valid once workRange has returned
 
 	kept         atomic.Pointer[keptFeed] // see feedregion.go; nil if nothing is known
-	confirmedAt  time.Time                // read of the account that keptFeed.Confirmed is from before; for the reader
+	hasRead      bool                     // the reader has read a page; for the reader
 	refusedReads int                      // in a row, by the service; for the reader
 	resume       *resumption              // valid once the work has ended with errFeedFailedOver or errPositionLost
 
