@@ -237,10 +237,10 @@ const (
 
 // positionAhead is the error of a position that no region has reached.
 func (w *rangeWorker) positionAhead(ctx context.Context, position, newest int64) error {
-	ahead := &feed.AheadError{Position: position, Newest: newest}
+	lost := &feed.AheadError{Position: position, Newest: newest}
 	former := w.kept.Load()
 	if former == nil {
-		return ahead
+		return lost
 	}
 	now := *former
 	if now.Ahead == 0 {
@@ -248,37 +248,37 @@ func (w *rangeWorker) positionAhead(ctx context.Context, position, newest int64)
 		w.kept.Store(&now)
 	}
 	if now.LSN == 0 {
-		return w.positionLost(ctx, ahead, nil)
+		return w.positionLost(ctx, lost, nil)
 	}
-	if ahead.KeptLSN = min(now.LSN, newest); w.leases.Now().Unix()-now.Ahead < int64(aheadPatience/time.Second) {
-		return ahead
+	if lost.KeptLSN = min(now.LSN, newest); w.leases.Now().Unix()-now.Ahead < int64(aheadPatience/time.Second) {
+		return lost
 	}
-	return w.failedOver(ctx, position, ahead.KeptLSN, now)
+	return w.failedOver(ctx, position, lost.KeptLSN, now)
 }
 
 // positionLost returns the error of a position that is lost, while it is not known what all regions
 // had: errPositionLost if the function sets it back now. next is what is known of the feed then, or nil.
-func (w *rangeWorker) positionLost(ctx context.Context, ahead *feed.AheadError, next *keptFeed) error {
+func (w *rangeWorker) positionLost(ctx context.Context, lost *feed.AheadError, next *keptFeed) error {
 	k := *w.kept.Load()
-	ahead.SeekTo = time.Unix(k.Read, 0).Add(-seekMargin)
+	lost.SeekTo = time.Unix(k.Read, 0).Add(-seekMargin)
 	if k.Ahead == 0 {
 		k.Ahead = w.leases.Now().Unix()
 		w.kept.Store(&k)
 	}
 	isLate := w.leases.Now().Unix()-k.Ahead >= int64(seekPatience/time.Second)
 	if w.function.LostPosition != lostPositionSeek || w.readsSnapshot || w.feedSource.Mode == cosmos.ModeAllVersions || !isLate {
-		return ahead // all versions cannot be read from a time
+		return lost // all versions cannot be read from a time
 	}
 	part, err := w.locateRange(ctx)
 	if err != nil {
-		return errors.Join(ahead, err)
+		return errors.Join(lost, err)
 	}
-	position, err := w.feedSource.PositionAt(ctx, ahead.SeekTo, part)
+	position, err := w.feedSource.PositionAt(ctx, lost.SeekTo, part)
 	if err != nil {
-		return errors.Join(ahead, fmt.Errorf("set the position back: %w", err))
+		return errors.Join(lost, fmt.Errorf("set the position back: %w", err))
 	}
 	w.resume = &resumption{position, next}
-	w.log.Warn("the position is lost and set back", slog.Int64("position", ahead.Position), slog.String("to", position), slog.Time("time", ahead.SeekTo))
+	w.log.Warn("the position is lost and set back", slog.Int64("position", lost.Position), slog.String("to", position), slog.Time("time", lost.SeekTo))
 	return errPositionLost
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -42,18 +41,6 @@ func (w *world) pauseReplication(region string) {
 // silence has a region answer nothing until restore is called.
 func (w *world) silence(region string) (restore func()) {
 	return w.account.Inject(emulator.Fault{Region: region, Drop: emulator.DropBefore})
-}
-
-// owners returns the owners that delivered from the n-th delivery on.
-func (w *world) owners(n int) (owners []string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, d := range w.delivered[n:] {
-		if !slices.Contains(owners, d.owner) {
-			owners = append(owners, d.owner)
-		}
-	}
-	return owners
 }
 
 // The range of the leases fails over while the account's document stays as it is, in each of the

@@ -19,7 +19,7 @@ import (
 )
 
 // planLeases plans a change of the leases of one function.
-type planLeases func(ctx context.Context, of operate.FunctionLeases) (leases.Plan, error)
+type planLeases func(ctx context.Context, function operate.FunctionLeases) (leases.Plan, error)
 
 // addChangeFlags adds the flags that all commands that change leases have.
 func (p *leaseSelection) addChangeFlags(c *cobra.Command) {
@@ -60,8 +60,8 @@ The failure history of a range is removed; dead letters stay where they are.`,
 			if err != nil {
 				return fmt.Errorf("--to %w", err)
 			}
-			return p.change(cmd, func(ctx context.Context, of operate.FunctionLeases) (leases.Plan, error) {
-				return of.PlanSeek(ctx, target, p.ranges...)
+			return p.change(cmd, func(ctx context.Context, function operate.FunctionLeases) (leases.Plan, error) {
+				return function.PlanSeek(ctx, target, p.ranges...)
 			})
 		},
 	}
@@ -87,8 +87,8 @@ lease, and status, log and events say why.
 refused.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.change(cmd, func(ctx context.Context, of operate.FunctionLeases) (leases.Plan, error) {
-				return of.PlanPause(ctx, reason, p.ranges...)
+			return p.change(cmd, func(ctx context.Context, function operate.FunctionLeases) (leases.Plan, error) {
+				return function.PlanPause(ctx, reason, p.ranges...)
 			})
 		},
 	}
@@ -106,8 +106,8 @@ func (p *leaseSelection) resumeCommand() *cobra.Command {
 		Long:  `Resume ends pauses. Hosts acquire the leases within an acquire interval.`,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.change(cmd, func(ctx context.Context, of operate.FunctionLeases) (leases.Plan, error) {
-				return of.PlanResume(ctx, p.ranges...)
+			return p.change(cmd, func(ctx context.Context, function operate.FunctionLeases) (leases.Plan, error) {
+				return function.PlanResume(ctx, p.ranges...)
 			})
 		},
 	}
@@ -126,8 +126,8 @@ leases are taken, for example from a host that is known to be dead, without wait
 for their expiration.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.change(cmd, func(ctx context.Context, of operate.FunctionLeases) (leases.Plan, error) {
-				return of.PlanRelease(ctx, p.ranges...)
+			return p.change(cmd, func(ctx context.Context, function operate.FunctionLeases) (leases.Plan, error) {
+				return function.PlanRelease(ctx, p.ranges...)
 			})
 		},
 	}
@@ -151,12 +151,12 @@ merged, their leases are refused.`,
 			if err != nil {
 				return err
 			}
-			return p.change(cmd, func(ctx context.Context, of operate.FunctionLeases) (leases.Plan, error) {
-				export, found := exports[of.Function]
+			return p.change(cmd, func(ctx context.Context, function operate.FunctionLeases) (leases.Plan, error) {
+				export, found := exports[function.Function]
 				if !found {
-					return leases.Plan{}, fmt.Errorf("%s has no leases of function %s: choose another with --function", args[0], of.Function)
+					return leases.Plan{}, fmt.Errorf("%s has no leases of function %s: choose another with --function", args[0], function.Function)
 				}
-				return of.PlanImport(ctx, export)
+				return function.PlanImport(ctx, export)
 			})
 		},
 	}
