@@ -65,9 +65,6 @@ var failovers = []mutant{
 	{"denial-is-a-failover", "a gateway that denies a write does not take it", []edit{
 		{"trigger/cosmos/requestretry.go", "case isAnsweredByWriter(resp):", "default:"},
 	}},
-	{"versions-set-back-by-time", "a lost position of all versions waits for an operator", []edit{
-		{"trigger/feedregion.go", " || w.feedSource.Mode == cosmos.ModeAllVersions", ""},
-	}},
 	{"lost-position-ignored", "LostPosition sets a position back by itself", []edit{
 		{"trigger/feedregion.go", "w.function.LostPosition != lostPositionSeek || ", "true || "},
 	}},
