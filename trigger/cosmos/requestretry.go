@@ -135,16 +135,20 @@ func (p *retryPolicy) try(ctx context.Context, req *policy.Request, op *operatio
 		attemptCtx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	attemptCtx, cancel := context.WithCancel(attemptCtx)
-	defer cancel()
+	stopWaiting := func() bool { return true }
+	if headTimeout > 0 {
+		var cancel context.CancelFunc
+		attemptCtx, cancel = context.WithCancel(attemptCtx)
+		defer cancel()
+		stopWaiting = time.AfterFunc(headTimeout, cancel).Stop
+	}
 	sent := req.WithContext(attemptCtx)
 	raw := sent.Raw()
 	to := *raw.URL
 	to.Scheme, to.Host = endpoint.Scheme, endpoint.Host
 	raw.URL, raw.Host = &to, endpoint.Host
-	head := headTimer(headTimeout, cancel)
 	resp, err := sent.Next()
-	head.Stop()
+	stopWaiting()
 	if resp != nil {
 		p.client.clock.observe(resp)
 		op.charge += charge(resp.Header)
@@ -160,14 +164,6 @@ func (p *retryPolicy) try(ctx context.Context, req *policy.Request, op *operatio
 		err = fmt.Errorf("%w within %v", errNoAnswer, timeout)
 	}
 	return resp, err
-}
-
-// headTimer calls cancel after a time, never if that is zero.
-func headTimer(d time.Duration, cancel func()) *time.Timer {
-	if d <= 0 {
-		d = math.MaxInt64
-	}
-	return time.AfterFunc(d, cancel)
 }
 
 // isAnsweredByRange reports whether an answer is from a range of the container. All others,
