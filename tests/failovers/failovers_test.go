@@ -100,10 +100,10 @@ func simulate(t *testing.T, seed uint64, log *slog.Logger) (f figures) {
 			w.start()
 		}
 		ctx, stopWriting := context.WithCancel(t.Context())
-		written := make(chan struct{})
+		written, pause := make(chan struct{}), w.between(time.Second, 8*time.Second)
 		go func() {
 			defer close(written)
-			w.writeUntil(ctx, w.between(time.Second, 8*time.Second))
+			w.writeUntil(ctx, pause)
 		}()
 		time.Sleep(w.between(10*time.Second, time.Minute))
 		for range 8 + w.dice.IntN(8) {
