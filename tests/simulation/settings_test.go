@@ -149,10 +149,13 @@ var fixedSettings = map[string]string{
 	"Function.DeadLetters":    "is a store of the simulation, in eight runs of ten",
 	"Function.ChangeFeedMode": "all versions need a container whose ranges never merge",
 	"Function.ResetLeases":    "is for a host that is alone",
+	"Function.LostPosition":   "is for an account with several regions, see tests/failovers",
 	"Options.AppName":         "is a name that hosts tell",
 	"Options.Owner":           "identifies the process in requests",
 	"Options.Logger":          "is the one of --hosts",
 
+	"Manners.RefuseAhead":          "positions are ahead of a feed only after a failover",
+	"Manners.HideCommitted":        "the simulated account has one region",
 	"Manners.FailoverKeepsVersion": "the simulated account has one region",
 	"Manners.FailoverSkipsLSNs":    "the simulated account has one region",
 }
