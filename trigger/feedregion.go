@@ -16,22 +16,22 @@ import (
 	"halley/trigger/units"
 )
 
-// An unplanned failover of the monitored container's range loses the writes that the region which
-// takes over does not have, and their LSNs may be those of other changes then. So each lease keeps
-// up to which LSN all regions had the feed, and in which region and version that was:
+// An unplanned failover of the monitored container's range loses the writes that the new write
+// region does not have, and later changes may get their LSNs. So each lease keeps the committed LSN,
+// up to which all regions had the feed, and the region and version in which that was:
 //
-//  1. A page tells its version and its committed LSN. If the version has risen, or no region has
-//     reached the position any more, the range has failed over. If versions do not rise, it also has
-//     if the account names another first write region; since the account is read from time to time
-//     only, what all regions had before its last read counts then.
-//  2. What was read up to that LSN is the same in the new region. If the range was read further,
-//     the owner releases the lease at that LSN, and without what is finished behind it. The next
-//     owner, mostly the same host, delivers in a new epoch what follows now.
-//  3. If the service does not tell what all regions have, the range waits at its position, and says
-//     so, or LostPosition sets it back by time.
+//  1. Each page has its version and the committed LSN. If the version has risen, or no region has
+//     reached the position any more, the range has failed over. If versions do not rise, another
+//     first write region in the account's document shows it; since the account is read every few
+//     minutes, the committed LSN before its last read counts then.
+//  2. The changes up to the committed LSN are the same in the new region. If the range was read
+//     further, the owner releases the lease at that LSN, with nothing finished behind it. The next
+//     owner, mostly the same host, delivers the changes after it in a new epoch.
+//  3. If the service does not tell the committed LSN, the range waits at its position, and status
+//     says so, or LostPosition sets it back by time.
 //
 // If a failover changes neither version nor region, and new changes get the LSNs of lost ones
-// before a page is read, nothing shows it. docs/regions.md says what that means.
+// before a page is read, nothing shows it: see docs/regions.md.
 
 // keptForm is the version of the stored form of a keptFeed.
 const keptForm = 1
@@ -44,13 +44,13 @@ type keptFeed struct {
 	Account   int64  `json:"account"`         // when the account was read that names it, on the service's clock in Unix seconds
 	Version   int64  `json:"version"`         // of the range's session tokens
 	Raises    bool   `json:"raises,omitzero"` // a failover has raised the version: then changes of the account tell nothing more
-	LSN       int64  `json:"lsn"`             // newest one that all regions had; 0 if the service does not tell
+	LSN       int64  `json:"lsn"`             // committed LSN; 0 if the service does not tell
 	Confirmed int64  `json:"confirmed"`       // the same before the last read of the account
 	Read      int64  `json:"read"`            // when the position was last one of this feed, on the service's clock in Unix seconds
-	Ahead     int64  `json:"ahead,omitempty"` // since when it is ahead of the feed, likewise; 0 if it is not
+	Ahead     int64  `json:"ahead,omitempty"` // since when no region has reached the position, likewise; 0 if one has
 }
 
-// parseKept parses [keptProperty]. It returns nil if there is none, or if this version of Halley
+// parseKept parses [lease.KeptProperty]. It returns nil if there is none, or if this version of Halley
 // cannot read its form.
 func parseKept(property string) *keptFeed {
 	var k keptFeed
@@ -99,7 +99,7 @@ func (k *keptFeed) compare(now keptFeed, isBehind bool) (state feedState, keptLS
 	return feedContinues, 0
 }
 
-// stateOf returns what a page tells of a range's feed.
+// stateOf returns the state of a range's feed as a page shows it.
 func stateOf(page *feed.Page, l *lease.Lease, container *cosmos.Container) keptFeed {
 	readAt := container.Client().RegionsReadAt() // before its region: a later one only looks older
 	account := container.Client().Now().Add(-time.Since(readAt)).Unix()
@@ -125,8 +125,8 @@ func continuesFeed(page *feed.Page, l *lease.Lease, position string, container *
 // when it failed over.
 var errFeedFailedOver = errors.New("the monitored range has failed over")
 
-// verifyPage returns an error if a page, read after the continuation, does not continue what
-// was read before. The reader calls it for each page. An account with one region does not fail over.
+// verifyPage returns an error if a page, read after the continuation, does not continue the pages
+// before it. The reader calls it for each page. An account with one region does not fail over.
 func (w *rangeWorker) verifyPage(ctx context.Context, page *feed.Page, continuation string) error {
 	if w.held.Lease().ByKeys() || !w.feedSource.Container.Client().FailsOver() { // merged ranges are of several feeds
 		return nil
@@ -186,9 +186,9 @@ func (w *rangeWorker) checkReached(ctx context.Context, continuation string) err
 	return w.positionAhead(ctx, position, newest)
 }
 
-// failedOver returns an error if a range was read further than up to the LSN that all regions had
-// before it failed over. now is what is known of its feed since. It becomes that of the lease
-// together with the position: an owner that ends otherwise leaves both to the next one.
+// failedOver returns an error if a range was read further than up to the committed LSN before it
+// failed over. now is the state of its feed since. The lease gets it together with the position: an
+// owner that ends otherwise leaves both to the next one.
 func (w *rangeWorker) failedOver(ctx context.Context, position, keptLSN int64, now keptFeed) error {
 	if former := w.kept.Load(); former != nil {
 		now.Raises = former.Raises || now.Version > former.Version
@@ -208,15 +208,15 @@ func (w *rangeWorker) failedOver(ctx context.Context, position, keptLSN int64, n
 	now.LSN = min(now.LSN, keptLSN)
 	now.Confirmed = now.LSN
 	w.resume = &resumption{feed.QuotedLSN(keptLSN), &now}
-	w.log.Warn("the monitored range has failed over; it is read again from the LSN that all regions had",
+	w.log.Warn("the monitored range has failed over; it is read again from the committed LSN",
 		slog.Int64("position", position), slog.Int64("lsn", keptLSN), slog.String("region", now.Region), slog.Int64("version", now.Version))
 	return errFeedFailedOver
 }
 
-// resumption is where the next owner of a range reads on, and what is known of its feed then.
+// resumption is where the next owner of a range reads on, and the state of its feed there.
 type resumption struct {
 	position string
-	kept     *keptFeed // or nil
+	kept     *keptFeed // nil if it is not known
 }
 
 // The values of Function.LostPosition.
@@ -229,7 +229,7 @@ const (
 	// aheadPatience is how long no region must have reached a position before it counts as lost. A
 	// region that is not reachable may have.
 	aheadPatience = 5 * time.Second
-	// seekPatience is the same if what all regions had is not known.
+	// seekPatience is the same if the committed LSN is not known.
 	seekPatience = time.Minute
 	// seekMargin is how far before the last read that agreed with a position a lost one is set.
 	seekMargin = 15 * time.Minute
@@ -256,8 +256,9 @@ func (w *rangeWorker) positionAhead(ctx context.Context, position, newest int64)
 	return w.failedOver(ctx, position, lost.KeptLSN, now)
 }
 
-// positionLost returns the error of a position that is lost, while it is not known what all regions
-// had: errPositionLost if the function sets it back now. next is what is known of the feed then, or nil.
+// positionLost returns the error of a position that is lost, while the committed LSN is not known:
+// errPositionLost if the function sets it back now. next is the state of the feed then, nil if it is
+// not known.
 func (w *rangeWorker) positionLost(ctx context.Context, lost *feed.AheadError, next *keptFeed) error {
 	k := *w.kept.Load()
 	lost.SeekTo = time.Unix(k.Read, 0).Add(-seekMargin)

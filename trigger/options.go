@@ -48,7 +48,7 @@ type Function struct {
 	StallAfter time.Duration
 	// LostPosition says what happens to a range whose position no region of the account has
 	// reached, because an unplanned failover has lost changes, if the account has several regions,
-	// one of which writes, and does not tell what all of them had: "stall" keeps the position, and an operator sets it back; "seek" sets it
+	// one of which writes, and does not tell which changes all of them had: "stall" keeps the position, and an operator sets it back; "seek" sets it
 	// back by itself after a minute, to 15 minutes before the last read that agreed with it, so
 	// that changes are delivered again. All versions cannot be read from a time, and stall. By
 	// default "stall".

@@ -32,6 +32,15 @@ func (w *world) failOver(container, region string, kind emulator.Failover) {
 	must(w.t, w.account.FailOverRange("db", container, "0", region, kind))
 }
 
+// lose fails the monitored range over to a region that lacks the documents lost0 to lost(n-1).
+func (w *world) lose(n int) {
+	w.t.Helper()
+	w.failOver("items", north, emulator.FailoverUnplanned)
+	for i := range n {
+		delete(w.written, fmt.Sprint("lost", i))
+	}
+}
+
 // pauseReplication has a region get no writes of others until it takes writes itself.
 func (w *world) pauseReplication(region string) {
 	w.t.Helper()
@@ -44,7 +53,7 @@ func (w *world) silence(region string) (restore func()) {
 }
 
 // The range of the leases fails over while the account's document stays as it is, in each of the
-// ways in which its owner may notice. The owner goes on within ten seconds.
+// ways in which its owner may notice. The owner continues within ten seconds.
 func TestOwnerFollowsTheLeasesToAnotherRegion(t *testing.T) {
 	for name, fail := range map[string]func(w *world) (mend func()){
 		"planned":   func(w *world) func() { w.failOver("leases", north, emulator.FailoverPlanned); return func() {} },
@@ -103,10 +112,14 @@ func TestLostAcquisitionHasNoSecondOwner(t *testing.T) {
 		}
 		lost := w.leaseDocuments()["0"].epoch()
 		w.failOver("leases", north, emulator.FailoverUnplanned)
-		before := w.deliveryCount()
+		before, isTold := w.deliveryCount(), false
 		for i := range 120 {
 			w.write(fmt.Sprint("k", i), fmt.Sprint("k", i))
 			time.Sleep(time.Second)
+			isTold = isTold || strings.Contains(b.Status().Functions[0].Problem, "leases are acquired from")
+		}
+		if !isTold {
+			t.Error("the status does not say why b takes no lease")
 		}
 		time.Sleep(time.Minute)
 		w.mu.Lock()
@@ -129,7 +142,7 @@ func TestLostAcquisitionHasNoSecondOwner(t *testing.T) {
 	})
 }
 
-// The monitored range fails over, and the region that takes over does not have what was read last.
+// The monitored range fails over, and the region that takes over does not have the newest changes.
 // The changes that get the LSNs of lost ones are delivered, in a new epoch. The range shows it by its
 // version, or because no region has reached the position any more.
 func TestChangesWithTheLSNsOfLostOnesAreDelivered(t *testing.T) {
@@ -151,10 +164,7 @@ func TestChangesWithTheLSNsOfLostOnesAreDelivered(t *testing.T) {
 					t.Fatalf("%d documents delivered, want 20", got)
 				}
 				lostEpoch := w.delivered[19].epoch
-				w.failOver("items", north, emulator.FailoverUnplanned)
-				for i := range 10 {
-					delete(w.written, fmt.Sprint("lost", i))
-				}
+				w.lose(10)
 				w.writeMany("early", 3)
 				time.Sleep(10 * time.Second)
 				w.writeMany("after", 10)
@@ -173,7 +183,7 @@ func TestChangesWithTheLSNsOfLostOnesAreDelivered(t *testing.T) {
 }
 
 // The account fails over, the version of the range's sessions stays, and the account is read minutes
-// later: what was read since it was last read is delivered again.
+// later: the changes since then are delivered again.
 func TestFailoverThatTheAccountTellsLate(t *testing.T) {
 	inRegions(t, emulator.Manners{FailoverKeepsVersion: true}, func(t *testing.T, w *world) {
 		stop := w.startHost(w.host("a", w.recorder("a")))
@@ -213,10 +223,7 @@ func TestNextOwnerFindsThatTheFeedHasFailedOver(t *testing.T) {
 		w.pauseReplication(north)
 		w.writeMany("lost", 10)
 		drain(10)
-		w.failOver("items", north, emulator.FailoverUnplanned)
-		for i := range 10 {
-			delete(w.written, fmt.Sprint("lost", i))
-		}
+		w.lose(10)
 		w.writeMany("after", 5)
 		drain(5)
 		w.writeMany("later", 20)
@@ -225,8 +232,8 @@ func TestNextOwnerFindsThatTheFeedHasFailedOver(t *testing.T) {
 	})
 }
 
-// The service does not tell what all regions had, and the feed is shorter than the position. The
-// range says so, and what LostPosition says is done.
+// The service does not tell the committed LSN, and the feed is shorter than the position. The range
+// says so, and LostPosition decides.
 func TestPositionAheadOfTheAccount(t *testing.T) {
 	for name, lostPosition := range map[string]string{"stall": "", "seek": "seek"} {
 		t.Run(name, func(t *testing.T) {
@@ -238,10 +245,7 @@ func TestPositionAheadOfTheAccount(t *testing.T) {
 				w.pauseReplication(north)
 				w.writeMany("lost", 10)
 				time.Sleep(30 * time.Second)
-				w.failOver("items", north, emulator.FailoverUnplanned)
-				for i := range 10 {
-					delete(w.written, fmt.Sprint("lost", i))
-				}
+				w.lose(10)
 				w.writeMany("after", 5)
 				time.Sleep(30 * time.Second)
 				status := h.Status().Functions[0].Ranges[0]
@@ -312,7 +316,7 @@ func TestLaggingRegionIsNoFailover(t *testing.T) {
 }
 
 // A handler call runs when the failover of the monitored range is found. However the work on the range
-// ends then, the next owner reads again what may have other changes.
+// ends then, the next owner reads again from the committed LSN.
 func TestWorkEndsBetweenFailoverAndRelease(t *testing.T) {
 	for _, end := range []string{"stop", "handover"} {
 		t.Run(end, func(t *testing.T) {
@@ -333,10 +337,7 @@ func TestWorkEndsBetweenFailoverAndRelease(t *testing.T) {
 				isSlow.Store(true)
 				w.write("lost10", "lost10")
 				time.Sleep(6 * time.Second)
-				w.failOver("items", north, emulator.FailoverUnplanned)
-				for i := range 11 {
-					delete(w.written, fmt.Sprint("lost", i))
-				}
+				w.lose(11)
 				w.writeMany("after", 15)
 				time.Sleep(7 * time.Second)
 				isSlow.Store(false)
@@ -380,10 +381,7 @@ func TestDrainAndLagSeeAFailedOverFeed(t *testing.T) {
 		if got := lag(); got != 0 {
 			t.Errorf("a lag of %d changes after a drain", got)
 		}
-		w.failOver("items", north, emulator.FailoverUnplanned)
-		for i := range 10 {
-			delete(w.written, fmt.Sprint("lost", i))
-		}
+		w.lose(10)
 		w.writeMany("after", 10)
 		if lag() == 0 {
 			t.Error("no lag after the failover")
@@ -403,10 +401,7 @@ func TestSeekEndsAPositionAhead(t *testing.T) {
 		w.pauseReplication(north)
 		w.writeMany("lost", 10)
 		time.Sleep(30 * time.Second)
-		w.failOver("items", north, emulator.FailoverUnplanned)
-		for i := range 10 {
-			delete(w.written, fmt.Sprint("lost", i))
-		}
+		w.lose(10)
 		w.writeMany("after", 5)
 		time.Sleep(30 * time.Second)
 		if status := h.Status().Functions[0].Ranges[0]; len(status.Stalls) != 1 || status.Stalls[0].Kind != stall.PositionAhead {
@@ -450,7 +445,7 @@ func TestLostPositionOfAllVersionsWaits(t *testing.T) {
 	})
 }
 
-// Leases and feed fail over together. The owner reads again from what all regions had, and does not
+// Leases and feed fail over together. The owner reads again from the committed LSN, and does not
 // wait for an expiration like hosts that have lost sight of the leases.
 func TestOwnerGoesOnWhenTheAccountFailsOver(t *testing.T) {
 	inRegions(t, emulator.Manners{}, func(t *testing.T, w *world) {
@@ -474,7 +469,7 @@ func TestOwnerGoesOnWhenTheAccountFailsOver(t *testing.T) {
 	})
 }
 
-// A drain whose position no region takes any more finds out what to do.
+// A drain whose position no region takes any more sets it back.
 func TestDrainSetsARefusedPositionBack(t *testing.T) {
 	inRegions(t, emulator.Manners{HideCommitted: true, RefuseAhead: true}, func(t *testing.T, w *world) {
 		h := w.host("a", w.recorder("a"), func(f *Function, _ *Options) { f.LostPosition = "seek" })
@@ -484,10 +479,7 @@ func TestDrainSetsARefusedPositionBack(t *testing.T) {
 		w.pauseReplication(north)
 		w.writeMany("lost", 10)
 		drain()
-		w.failOver("items", north, emulator.FailoverUnplanned)
-		for i := range 10 {
-			delete(w.written, fmt.Sprint("lost", i))
-		}
+		w.lose(10)
 		w.writeMany("after", 5)
 		for range 10 {
 			drain()

@@ -31,7 +31,7 @@ func (w *world) kept() (documents []document) {
 
 // showsLate reports whether only the account shows a failover of the monitored range, which is read
 // from time to time, and new documents may have the LSNs of lost ones. docs/regions.md names this
-// case: until then later documents may come first. Then all come again, in a new epoch.
+// case: until then later documents may come first. Then all are delivered once more, in a new epoch.
 func (w *world) showsLate() bool {
 	return w.options.Manners.FailoverKeepsVersion && !w.options.Manners.FailoverSkipsLSNs
 }
@@ -68,7 +68,7 @@ func (w *world) checkDelivered(before time.Time) (unseen int) {
 }
 
 // taken returns the documents that a sink has taken which keeps the newest epoch and LSN of each
-// key and refuses what is not newer.
+// key and refuses the others.
 func (w *world) taken() map[string]bool {
 	type position struct{ epoch, lsn int64 }
 	newest, taken := map[string]position{}, map[string]bool{}
@@ -95,7 +95,7 @@ func (w *world) judge() (f figures) {
 	return f
 }
 
-// checkPrompt checks that deliveries go on in time after a failover.
+// checkPrompt checks that deliveries continue in time after a failover.
 func (w *world) checkPrompt(kept []document) {
 	first := map[string]time.Time{}
 	for _, d := range w.deliveries {

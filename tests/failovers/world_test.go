@@ -25,11 +25,11 @@ const (
 	acquire    = 13 * time.Second
 	accountAge = 6 * time.Minute  // after 5, and with the next request, a client reads the account again
 	trusted    = 45 * time.Second // an owner trusts its lease for 54 s after a write, and renews it every 17 s
-	// promptAgain is the time in which a range goes on whose owner lives and trusts its lease.
+	// promptAgain is the time in which a range continues whose owner lives and trusts its lease.
 	promptAgain = 10 * time.Second
 )
 
-// world is an account, its hosts and what they did. The goroutine of the test owns it, except for
+// world is an account, its hosts and their history. The goroutine of the test owns it, except for
 // the fields that mu guards.
 type world struct {
 	t       *testing.T
@@ -71,7 +71,7 @@ type host struct {
 // recovery is a time in which nothing happens after a failover.
 type recovery struct {
 	from, until time.Time
-	bound       time.Duration // after which deliveries go on
+	bound       time.Duration // after which deliveries continue
 }
 
 // delivery is a document as a handler got it.

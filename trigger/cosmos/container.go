@@ -67,8 +67,8 @@ func (c *Client) Container(database, container string) *Container {
 // If several regions write, etags do not lock across them: two clients could both replace one
 // version of a document, and one replace would be undone later. Then requests go to the account's
 // first write region, also if it is not reachable, and move only once the account has named
-// another one and the time moveAfter has passed, the longest of all calls. The container is that of all callers of
-// [Client.Container] with its name.
+// another one and moveAfter has passed, the longest of all calls. The container is that of all
+// callers of [Client.Container] with its name.
 func (c *Container) PinToWriteRegion(moveAfter time.Duration) {
 	for wanted, known := int64(max(moveAfter, 1)), c.pinnedFor.Load(); wanted > known; known = c.pinnedFor.Load() {
 		c.pinnedFor.CompareAndSwap(known, wanted)

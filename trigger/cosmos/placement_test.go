@@ -82,7 +82,7 @@ func (r *movingRange) wantSent(call func(context.Context, *Container) error, wan
 	}
 }
 
-// A refused write goes on in the next region at once, and so do all later requests of its range.
+// A refused write tries the next region at once, where later requests of its range begin.
 func TestRequestsFollowARangeThatFailsOver(t *testing.T) {
 	inMovingRange(t, func(t *testing.T, r *movingRange) {
 		r.wantSent(writeOne, "westus")

@@ -103,7 +103,6 @@ type route struct {
 	endpoints []*url.URL // best first
 	movable   bool       // the operation follows its range to another region, see placements
 	first     string     // of a movable one: host of the account's first write region
-
 }
 
 // route returns where op may be sent.

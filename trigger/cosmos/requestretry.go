@@ -281,7 +281,7 @@ type retryUsage struct {
 	cacheDropped bool
 }
 
-// move reports whether the call goes on in the next region at once. Once all have been asked, it
+// move reports whether the call tries the next region at once. Once all have been asked, it
 // waits, and begins again with the first one.
 func (u *retryUsage) move(to route, decision retryDecision) bool {
 	if !to.movable {

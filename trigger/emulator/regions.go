@@ -134,7 +134,7 @@ func (a *Account) SetReplication(region string, replication Replication) error {
 	return nil
 }
 
-// advanceAll delivers in all containers what has arrived.
+// advanceAll delivers the writes that have arrived, in all containers.
 func (a *Account) advanceAll() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -35,7 +35,7 @@ type Pending struct {
 }
 
 // Pending counts the changes behind a continuation by reading up to maxItems of them. If continues
-// says that a page without changes does not continue what was read before, there may be one.
+// says that a page without changes does not continue the pages before it, there may be one.
 func (s *Source) Pending(ctx context.Context, target Target, continuation string, maxItems int, continues func(*Page) bool) (Pending, error) {
 	counting := *s
 	counting.MaxItems = maxItems

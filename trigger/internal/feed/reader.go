@@ -23,7 +23,7 @@ var ErrStale = errors.New("the feed answered from an older position")
 // AheadError is the error of a position that no region of the account has reached: changes up to
 // it are lost, or it is of another feed. Until the feed passes it, new changes would be skipped.
 type AheadError struct {
-	Position, Newest int64     // LSNs; Newest is 0 if the range has failed over, and nothing tells what its feed was then
+	Position, Newest int64     // LSNs; Newest is 0 if the range has failed over and the committed LSN is not known
 	KeptLSN          int64     // from which the range is read again soon; 0 if that is not known
 	SeekTo           time.Time // a time at which the feed was the one that the position is of, on the service's clock; zero if it is not known
 }
