@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"slices"
 	"testing"
 
@@ -27,23 +28,22 @@ type account struct {
 	client   *cosmos.Client
 }
 
+var endpointOfEmulator = regexp.MustCompile(`(?m)^endpoint: (\S+)\n`)
+
 // startAccount serves an empty account. Its monitored container has the given
 // number of physical ranges.
 func startAccount(t *testing.T, ranges int, args ...string) *account {
 	t.Helper()
-	address := freeAddress(t)
-	a := &account{endpoint: "http://" + address + "/"}
-	a.process = start(t, "emulator", binaries.halley, nil, append([]string{"emulator", "--addr", address}, args...)...)
-	eventually(t, "the account answers", func() bool {
+	a := &account{process: start(t, "emulator", binaries.halley, nil, append([]string{"emulator", "--addr", "127.0.0.1:0"}, args...)...)}
+	eventually(t, "the account names its endpoint", func() bool {
 		if a.ended() {
 			t.Fatalf("halley emulator ended:\n%s", a.output)
 		}
-		resp, err := http.Get(a.endpoint + "_emulator/state")
-		if err != nil {
-			return false
+		match := endpointOfEmulator.FindStringSubmatch(a.output.String())
+		if match != nil {
+			a.endpoint = match[1]
 		}
-		resp.Body.Close()
-		return resp.StatusCode == http.StatusOK
+		return match != nil
 	})
 	credential, err := cosmos.KeyCredential(emulator.Key)
 	if err != nil {
