@@ -77,7 +77,7 @@ func (d *dispatch) planFunction(ctx context.Context) error {
 		case paused || !l.Free(r.leases.Now(), r.host.options.LeaseExpirationInterval):
 			d.addCounts(Summary{Ranges: 1, Skipped: 1})
 			continue
-		case l.Dispatched(r.leases.Now()):
+		case r.leases.IsDispatched(l):
 			d.addCounts(Summary{Ranges: 1, Behind: 1})
 			continue
 		}
@@ -232,7 +232,7 @@ func (h *Host) DrainRange(ctx context.Context, name, token string) (Summary, err
 }
 
 // drainToken drains the range of one lease, if there is such a lease. If it acquires
-// nothing, it removes the mark, which would keep the next message back.
+// nothing, it ends the mark, which would keep the next message back.
 func (d *drain) drainToken(ctx context.Context, token string) error {
 	r := d.runner
 	listed, err := r.listLeases(ctx, r.listToDrain)
@@ -251,7 +251,7 @@ func (d *drain) drainToken(ctx context.Context, token string) error {
 		d.drainRange(ctx, l, listed.list)
 	}
 	if cools || d.summary.Idle > 0 || d.summary.Behind > 0 && d.readErr == nil { // or held back by a limit
-		r.leases.ClearMark(ctx, l)
+		r.leases.EndMark(ctx, l)
 	}
 	return d.fatalErr
 }

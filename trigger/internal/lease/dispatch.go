@@ -22,6 +22,8 @@ import (
 //  3. The message is lost, because A was killed between mark and message, or the queue
 //     has given it up. The mark ends after MarkDuration, and the next timer invocation
 //     sends another one.
+//  4. B cannot acquire the lease, because a limit or a failover holds it back. It ends the
+//     mark, so that the next timer invocation sends another message.
 //
 // A message too many does no harm: the host that gets it finds the lease held, or no
 // changes. So it does not matter whether a .NET owner keeps the mark, as it does with
@@ -30,7 +32,7 @@ import (
 // A mark moves _ts, and the lease may have the name of an owner that is dead. So the
 // mark keeps the time of the owner's last write: it must not extend the life of a dead
 // owner's lease.
-const dispatchedProperty = "halley.dispatched" // when it was marked and when the owner had written it (service's clock, Unix seconds), and that owner
+const dispatchedProperty = "halley.dispatched" // when it was marked, negative if the mark has ended, and when the owner had written it (service's clock, Unix seconds), and that owner
 
 // MarkDuration is how long a mark of a lease lasts.
 const MarkDuration = 10 * time.Minute
@@ -39,10 +41,15 @@ const MarkDuration = 10 * time.Minute
 type dispatchMark struct {
 	at, written time.Time
 	owner       string // "" if the lease had none
+	hasEnded    bool   // its message was processed without an acquisition
 }
 
 func (m dispatchMark) String() string {
-	return fmt.Sprintf("%d %d %s", m.at.Unix(), m.written.Unix(), m.owner)
+	at := m.at.Unix()
+	if m.hasEnded {
+		at = -at
+	}
+	return fmt.Sprintf("%d %d %s", at, m.written.Unix(), m.owner)
 }
 
 // mark returns the mark of the lease, if it has one.
@@ -54,15 +61,25 @@ func (l *Lease) mark() (m dispatchMark, marked bool) {
 	if !hasMark || !hasWritten {
 		return m, false
 	}
-	return dispatchMark{time.Unix(atSeconds, 0), time.Unix(writtenSeconds, 0), owner}, true
+	return dispatchMark{time.Unix(max(atSeconds, -atSeconds), 0), time.Unix(writtenSeconds, 0), owner, atSeconds < 0}, true
 }
 
-// Dispatched reports whether a message for the range is on its way. A mark from the
+// IsDispatched reports whether a message for the range of a lease is on its way. After a
+// failover of the leases an older mark does not count: the write that removed it may be lost.
+func (s *Set) IsDispatched(l *Lease) bool {
+	now, failedOver := s.Now(), time.Time{}
+	if sign := s.store.container.FailedOver(l.partitionKey); !sign.IsZero() {
+		failedOver = now.Add(-time.Since(sign))
+	}
+	return l.isDispatched(now, failedOver)
+}
+
+// isDispatched is IsDispatched with the times on the service's clock. A mark from the
 // future is that of a host with a wrong clock and does not count.
-func (l *Lease) Dispatched(now time.Time) bool {
+func (l *Lease) isDispatched(now, failedOver time.Time) bool {
 	m, marked := l.mark()
 	age := now.Sub(m.at)
-	return marked && age > -requestDuration && age < MarkDuration
+	return marked && !m.hasEnded && age > -requestDuration && age < MarkDuration && m.at.After(failedOver)
 }
 
 // writtenBeforeMark returns when the owner last wrote the lease, if the last write was
@@ -80,7 +97,7 @@ func (s *Set) MarkDispatched(ctx context.Context, l *Lease) error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	marked := l.clone()
-	value := dispatchMark{s.Now(), l.written, l.owner}.String()
+	value := dispatchMark{at: s.Now(), written: l.written, owner: l.owner}.String()
 	marked.properties[dispatchedProperty] = value
 	err := s.store.replaceDocument(ctx, marked, l.rest["timestamp"])
 	if cosmos.Classify(err).Unsure() {
@@ -100,24 +117,28 @@ func (s *Set) MarkDispatched(ctx context.Context, l *Lease) error {
 	return nil
 }
 
-// ClearMark removes the mark of a lease whose message was processed without an
-// acquisition, unless the lease has another mark or an owner by now. A mark that it
-// cannot remove ends by itself.
-func (s *Set) ClearMark(ctx context.Context, l *Lease) {
+// EndMark ends the mark of a lease whose message was processed without an acquisition,
+// unless the lease has another mark or owner by now. A mark that it cannot end does so by
+// itself. If the lease has the name of a dead owner, the mark stays to keep the time of
+// its last write.
+func (s *Set) EndMark(ctx context.Context, l *Lease) {
 	mark := l.properties[dispatchedProperty]
-	if mark == "" {
+	if m, marked := l.mark(); !marked || m.hasEnded {
 		return
 	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	err := s.store.operate(ctx, l, func(next *Lease) bool {
-		if next.owner != "" || next.properties[dispatchedProperty] != mark {
+		if next.owner != l.owner || next.properties[dispatchedProperty] != mark {
 			return false
 		}
 		delete(next.properties, dispatchedProperty)
+		if next.owner != "" {
+			next.properties[dispatchedProperty] = dispatchMark{s.Now(), next.written, next.owner, true}.String()
+		}
 		return true
 	})
 	if err != nil {
-		s.cfg.Log.Info("could not remove the mark of a message; it will end", slog.String("range", l.token), slog.Any("error", err))
+		s.cfg.Log.Info("could not end the mark of a message; it ends by itself", slog.String("range", l.token), slog.Any("error", err))
 	}
 }

@@ -9,21 +9,24 @@ import (
 func TestMarkLastsTenMinutes(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	for _, test := range []struct {
-		name string
-		mark string
-		want bool
+		name, mark string
+		failedOver time.Time
+		want       bool
 	}{
-		{"none", "", false},
-		{"just written", dispatchMark{now, now, ""}.String(), true},
-		{"by a host whose clock is a little ahead", dispatchMark{now.Add(3 * time.Second), now, ""}.String(), true},
-		{"almost over", dispatchMark{now.Add(-MarkDuration + time.Second), now, "a"}.String(), true},
-		{"over", dispatchMark{now.Add(-MarkDuration), now, "a"}.String(), false},
-		{"by a host with a wrong clock", dispatchMark{now.Add(time.Minute), now, ""}.String(), false},
-		{"without a time of the owner", "1800000000", false},
-		{"not a mark", "soon 1800000000 a", false},
+		{"none", "", time.Time{}, false},
+		{"just written", dispatchMark{at: now, written: now, owner: ""}.String(), time.Time{}, true},
+		{"by a host whose clock is a little ahead", dispatchMark{at: now.Add(3 * time.Second), written: now, owner: ""}.String(), time.Time{}, true},
+		{"almost over", dispatchMark{at: now.Add(-MarkDuration + time.Second), written: now, owner: "a"}.String(), time.Time{}, true},
+		{"over", dispatchMark{at: now.Add(-MarkDuration), written: now, owner: "a"}.String(), time.Time{}, false},
+		{"by a host with a wrong clock", dispatchMark{at: now.Add(time.Minute), written: now, owner: ""}.String(), time.Time{}, false},
+		{"ended", dispatchMark{at: now, written: now, hasEnded: true}.String(), time.Time{}, false},
+		{"before a failover", dispatchMark{at: now.Add(-time.Minute), written: now}.String(), now.Add(-30 * time.Second), false},
+		{"after a failover", dispatchMark{at: now.Add(-10 * time.Second), written: now}.String(), now.Add(-30 * time.Second), true},
+		{"without a time of the owner", "1800000000", time.Time{}, false},
+		{"not a mark", "soon 1800000000 a", time.Time{}, false},
 	} {
 		l := &Lease{properties: map[string]string{dispatchedProperty: test.mark}}
-		if got := l.Dispatched(now); got != test.want {
+		if got := l.isDispatched(now, test.failedOver); got != test.want {
 			t.Errorf("%s: on its way %v, want %v", test.name, got, test.want)
 		}
 	}
@@ -45,7 +48,7 @@ func TestMarkKeepsTimeOfOwnersWrite(t *testing.T) {
 		{"another owner has written since", "b", moment.Add(2 * time.Second), false},
 		{"released since", "", moment.Add(2 * time.Second), false},
 	} {
-		l := &Lease{owner: test.owner, written: test.stored, properties: map[string]string{dispatchedProperty: dispatchMark{moment, earlier, "host a"}.String()}}
+		l := &Lease{owner: test.owner, written: test.stored, properties: map[string]string{dispatchedProperty: dispatchMark{at: moment, written: earlier, owner: "host a"}.String()}}
 		got, marked := writtenBeforeMark(l)
 		if marked != test.written || marked && !got.Equal(earlier) {
 			t.Errorf("%s: %v, %v", test.name, got, marked)
@@ -53,8 +56,8 @@ func TestMarkKeepsTimeOfOwnersWrite(t *testing.T) {
 	}
 }
 
-// An old message removes its own mark, and not that of a newer message.
-func TestClearMarkLeavesNewerMark(t *testing.T) {
+// An old message ends its own mark, and not that of a newer message.
+func TestEndMarkLeavesNewerMark(t *testing.T) {
 	withTestbed(t, 1, func(t *testing.T, b *testbed) {
 		s := b.prepared("a")
 		old := b.leases(s)["0"]
@@ -62,17 +65,47 @@ func TestClearMarkLeavesNewerMark(t *testing.T) {
 		first := b.leases(s)["0"]
 		time.Sleep(time.Minute)
 		must(t, s.MarkDispatched(t.Context(), first))
-		s.ClearMark(t.Context(), first)
-		if l := b.leases(s)["0"]; !l.Dispatched(s.Now()) {
+		s.EndMark(t.Context(), first)
+		if l := b.leases(s)["0"]; !s.IsDispatched(l) {
 			t.Error("the newer mark is gone")
 		} else {
-			s.ClearMark(t.Context(), l)
+			s.EndMark(t.Context(), l)
 		}
 		if l := b.leases(s)["0"]; l.properties[dispatchedProperty] != "" {
 			t.Errorf("mark %q", l.properties[dispatchedProperty])
 		}
 		if err := s.MarkDispatched(t.Context(), first); !errors.Is(err, ErrLost) {
 			t.Errorf("mark of a version that has changed: %v", err)
+		}
+	})
+}
+
+// A message that cannot acquire the lease of a dead owner ends its mark, so that the next tick
+// sends another one, and does not extend the dead owner's life.
+func TestEndMarkOfDeadOwnersLease(t *testing.T) {
+	withTestbed(t, 1, func(t *testing.T, b *testbed) {
+		s := b.prepared("a")
+		b.acquire(s, "0")
+		time.Sleep(2 * time.Minute)
+		dead := b.leases(s)["0"]
+		must(t, s.MarkDispatched(t.Context(), dead))
+		time.Sleep(time.Minute)
+		s.EndMark(t.Context(), b.leases(s)["0"])
+		l := b.leases(s)["0"]
+		if s.IsDispatched(l) || !l.Written().Equal(dead.Written()) {
+			t.Errorf("marked %v, written %v, want %v", s.IsDispatched(l), l.Written(), dead.Written())
+		}
+		must(t, s.MarkDispatched(t.Context(), l))
+		if l := b.leases(s)["0"]; !s.IsDispatched(l) || !l.Written().Equal(dead.Written()) {
+			t.Errorf("the second mark: marked %v, written %v, want %v", s.IsDispatched(l), l.Written(), dead.Written())
+		}
+		marked := b.leases(s)["0"]
+		next := marked.clone()
+		next.owner = "b" // a .NET host keeps the mark
+		must(t, s.store.replaceDocument(t.Context(), next, next.rest["timestamp"]))
+		s.EndMark(t.Context(), marked)
+		if l := b.leases(s)["0"]; !s.IsDispatched(l) {
+			t.Error("the mark of another owner's lease has ended")
 		}
 	})
 }
