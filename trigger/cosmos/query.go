@@ -23,7 +23,7 @@ type Query struct {
 	MaxItems     int    // hint; 0 means the service's own page size
 	Continuation string // [QueryPage].Continuation of the page before, to resume a query
 
-	rangeID string // asks only this physical range; "" is all that the query is for
+	within Range // asks only this physical range; without an id all that the query is for
 }
 
 // Parameter is a named value in the text of a query.
@@ -78,7 +78,7 @@ func (c *Container) partsOf(ctx context.Context, q Query) ([]Query, error) {
 	parts := make([]Query, len(ranges))
 	for i, r := range ranges {
 		parts[i] = q
-		parts[i].rangeID = r.ID
+		parts[i].within = r
 	}
 	return parts, nil
 }
@@ -89,6 +89,10 @@ func (c *Container) queryPage(ctx context.Context, q Query) (*QueryPage, error) 
 		return nil, err
 	}
 	resp, err := c.client.do(ctx, op)
+	if IsBehindSession(err) && q.within.ID != "" { // a failover has lost the session
+		c.sessions.forget(q.within)
+		return c.queryPage(ctx, q)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -134,8 +138,11 @@ func (c *Container) queryOperation(q Query) (*operation, error) {
 	}
 	if q.PartitionKey == nil {
 		h.Set(headerCrossPartition, "true")
-		if q.rangeID != "" {
-			h.Set(headerPartitionRangeID, q.rangeID)
+		if q.within.ID != "" {
+			h.Set(headerPartitionRangeID, q.within.ID)
+			if token := c.sessions.token(q.within); token != "" { // the region may lack the newest writes
+				h.Set(headerSessionToken, token)
+			}
 		}
 		return op, nil
 	}

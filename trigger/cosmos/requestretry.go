@@ -100,7 +100,7 @@ func (p *retryPolicy) Do(req *policy.Request) (*http.Response, error) {
 			if to.movable { // its next route begins elsewhere if answers are lost
 				used.regionShift = 0
 			}
-			retry = retry && !(op.feed && used.isBehindIn(len(to.endpoints), decision))
+			retry = retry && !(!op.write && used.isBehindIn(len(to.endpoints), decision))
 		}
 		if resp != nil && (resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == statusRetryWith) && ctx.Value(throttleKey{}) != nil {
 			retry = false
