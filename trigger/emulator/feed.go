@@ -98,6 +98,9 @@ func (c *call) readFeed() (*response, error) {
 		if err := c.checkSession(req.partition); err != nil {
 			return nil, err
 		}
+		if c.catalog.options.Manners.RefuseAhead && req.after > req.partition.lsn {
+			return nil, notContinuation(c.header.Get("If-None-Match"), req.partition)
+		}
 		if err := req.partition.budget.admit(c.now); err != nil {
 			return nil, err
 		}
@@ -196,17 +199,21 @@ func (c *call) position(req *feedRequest) error {
 	if err := c.startTime(req, etag); err != nil || etag == "" {
 		return err
 	}
-	return req.resume(etag, c.catalog.options.Manners)
+	return req.resume(etag)
 }
 
 // resume starts after an etag. It fails if the etag is not an LSN.
-func (req *feedRequest) resume(etag string, m Manners) error {
+func (req *feedRequest) resume(etag string) error {
 	lsn, err := strconv.ParseInt(strings.Trim(etag, `"`), 10, 64)
-	if err != nil || lsn < 0 || m.RefuseAhead && lsn > req.partition.lsn {
-		return badRequest("The If-None-Match %s is not a continuation of partition key range %q, whose LSN is %d.", etag, req.partition.ID, req.partition.lsn)
+	if err != nil || lsn < 0 {
+		return notContinuation(etag, req.partition)
 	}
 	req.after = lsn
 	return nil
+}
+
+func notContinuation(etag string, p *partition) error {
+	return badRequest("The If-None-Match %s is not a continuation of partition key range %q, whose LSN is %d.", etag, p.ID, p.lsn)
 }
 
 // startTime reads If-Modified-Since, which clients send again with every etag. If

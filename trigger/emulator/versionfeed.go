@@ -28,7 +28,7 @@ func (c *call) versionPosition(o *container, req *feedRequest) error {
 		req.now = true
 		return nil
 	}
-	if err := req.resume(etag, c.catalog.options.Manners); err != nil {
+	if err := req.resume(etag); err != nil {
 		return err
 	}
 	if trimmed := req.partition.versions.trimmed; req.after < trimmed {
