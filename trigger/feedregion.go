@@ -23,11 +23,16 @@ import (
 //  1. Each page has its version and the committed LSN. If the version has risen, or no region has
 //     reached the position any more, the range has failed over. If versions do not rise, another
 //     first write region in the account's document shows it; since the account is read every few
-//     minutes, the committed LSN before its last read counts then.
-//  2. The changes up to the committed LSN are the same in the new region. If the range was read
-//     further, the owner releases the lease at that LSN, with nothing finished behind it. The next
-//     owner, mostly the same host, delivers the changes after it in a new epoch.
-//  3. If the service does not tell the committed LSN, the range waits at its position, and status
+//     minutes, what was kept before its last read counts then.
+//  2. The changes up to the committed LSN are the same in the new region, and if each version is
+//     read, all that was read up to there. Latest versions hide what came before them: if a page had
+//     the second version of a document, or passed a document that was deleted, and that write is
+//     lost, the first version is back, below the committed LSN. So a page counts as kept only once
+//     the committed LSN has reached the newest LSN that its region had then.
+//  3. If the range was read further than that, the owner releases the lease there, with nothing
+//     finished behind it. The next owner, mostly the same host, delivers the changes after it in a
+//     new epoch.
+//  4. If the service does not tell the committed LSN, the range waits at its position, and status
 //     says so, or LostPosition sets it back by time.
 //
 // If a failover changes neither version nor region, and new changes get the LSNs of lost ones
@@ -44,10 +49,34 @@ type keptFeed struct {
 	Account   int64  `json:"account"`         // when the account was read that names it, on the service's clock in Unix seconds
 	Version   int64  `json:"version"`         // of the range's session tokens
 	Raises    bool   `json:"raises,omitzero"` // a failover has raised the version: then changes of the account tell nothing more
-	LSN       int64  `json:"lsn"`             // committed LSN; 0 if the service does not tell
+	Committed int64  `json:"committed"`       // LSN that all regions have; 0 if the service does not tell
+	LSN       int64  `json:"lsn"`             // up to which all regions had what was read
 	Confirmed int64  `json:"confirmed"`       // the same before the last read of the account
-	Read      int64  `json:"read"`            // when the position was last one of this feed, on the service's clock in Unix seconds
+	Newest    int64  `json:"newest"`          // newest LSN of any region that was read; of latest versions
+	Next      int64  `json:"next"`            // position of the page that counts next, likewise
+	NextFrom  int64  `json:"nextFrom"`        // committed LSN from which it counts
+	Read      int64  `json:"read"`            // up to when the range was read, when its position was last one of this feed, on the service's clock in Unix seconds
 	Ahead     int64  `json:"ahead,omitempty"` // since when no region has reached the position, likewise; 0 if one has
+}
+
+// take counts a page that was read after a position. former is the state before it, nil if there is none.
+func (k *keptFeed) take(page *feed.Page, position int64, former *keptFeed, everyVersion bool) {
+	if former == nil {
+		former = &keptFeed{LSN: position}
+	}
+	k.Committed, k.LSN = max(k.Committed, former.Committed), former.LSN
+	if everyVersion {
+		k.LSN = max(k.LSN, k.Committed)
+		return
+	}
+	read := feed.LSNOf(page.Continuation)
+	k.Newest, k.Next, k.NextFrom = max(former.Newest, page.SessionLSN, read), former.Next, former.NextFrom
+	if k.NextFrom <= k.Committed {
+		k.LSN, k.Next, k.NextFrom = max(k.LSN, k.Next), read, k.Newest
+	}
+	if k.Newest <= k.Committed {
+		k.LSN = max(k.LSN, read)
+	}
 }
 
 // parseKept parses [lease.KeptProperty]. It returns nil if there is none, or if this version of Halley
@@ -79,8 +108,8 @@ const (
 	feedFailedOver
 )
 
-// compare returns how a page compares, and after a failover the LSN up to which all regions had the
-// feed before, 0 if that is not known. now is the page's own state.
+// compare returns how a page compares, and after a failover the LSN up to which all regions had
+// what was read before. now is the page's own state.
 func (k *keptFeed) compare(now keptFeed, isBehind bool) (state feedState, keptLSN int64) {
 	switch {
 	case k == nil, now.Range != k.Range && now.Version < k.Version:
@@ -103,7 +132,7 @@ func (k *keptFeed) compare(now keptFeed, isBehind bool) (state feedState, keptLS
 func stateOf(page *feed.Page, l *lease.Lease, container *cosmos.Container) keptFeed {
 	readAt := container.Client().RegionsReadAt() // before its region: a later one only looks older
 	account := container.Client().Now().Add(-time.Since(readAt)).Unix()
-	return keptFeed{Form: keptForm, Range: l.Token(), Region: container.WriteRegion(), Account: account, Version: page.Version, LSN: page.CommittedLSN}
+	return keptFeed{Form: keptForm, Range: l.Token(), Region: container.WriteRegion(), Account: account, Version: page.Version, Committed: page.CommittedLSN}
 }
 
 // isBehind reports whether a page is of a region that has not reached a position.
@@ -134,7 +163,9 @@ func (w *rangeWorker) verifyPage(ctx context.Context, page *feed.Page, continuat
 	position := feed.LSNOf(continuation)
 	w.refusedReads = 0
 	now, former := stateOf(page, w.held.Lease(), w.feedSource.Container), w.kept.Load()
-	now.Read = w.leases.Now().Unix()
+	if now.Read = w.leases.Now().Unix(); len(page.Items) > 0 {
+		now.Read = min(now.Read, page.Items[len(page.Items)-1].Timestamp)
+	}
 	state, keptLSN := former.compare(now, isBehind(page, position))
 	switch state {
 	case feedBehind:
@@ -142,8 +173,9 @@ func (w *rangeWorker) verifyPage(ctx context.Context, page *feed.Page, continuat
 	case feedFailedOver:
 		return w.failedOver(ctx, position, keptLSN, now)
 	}
+	now.take(page, position, former, w.feedSource.Mode == cosmos.ModeAllVersions && !w.readsSnapshot)
 	if now.Confirmed = now.LSN; former != nil {
-		now.Confirmed, now.Raises, now.LSN = former.Confirmed, former.Raises, max(now.LSN, former.LSN)
+		now.Confirmed, now.Raises = former.Confirmed, former.Raises
 		if now.Account <= former.Account {
 			now.Region, now.Account = former.Region, former.Account
 		} else if w.hasRead {
@@ -186,29 +218,28 @@ func (w *rangeWorker) checkReached(ctx context.Context, continuation string) err
 	return w.positionAhead(ctx, position, newest)
 }
 
-// failedOver returns an error if a range was read further than up to the committed LSN before it
-// failed over. now is the state of its feed since. The lease gets it together with the position: an
+// failedOver returns an error if a range was read further than all regions had it before it
+// failed over. now is the state of its feed since. It waits until the lease can be written. The lease gets it together with the position: an
 // owner that ends otherwise leaves both to the next one.
 func (w *rangeWorker) failedOver(ctx context.Context, position, keptLSN int64, now keptFeed) error {
-	if former := w.kept.Load(); former != nil {
-		now.Raises = former.Raises || now.Version > former.Version
-	}
-	now.Ahead = 0
+	former := w.kept.Load()
+	now.Raises = former.Raises || now.Version > former.Version
+	now.LSN, now.Confirmed, now.Newest, now.Next, now.NextFrom, now.Ahead = keptLSN, keptLSN, 0, 0, 0, 0
 	if s := w.snapshot(); s != nil { // all versions begin at its end
 		position = max(position, feed.LSNOf(s.Until))
 	}
 	switch {
 	case max(position, w.finishedUpTo()) <= keptLSN:
-		now.Confirmed = keptLSN
 		w.kept.Store(&now)
 		return nil
-	case keptLSN == 0:
+	case former.Committed == 0:
 		return w.positionLost(ctx, &feed.AheadError{Position: position}, &now)
 	}
-	now.LSN = min(now.LSN, keptLSN)
-	now.Confirmed = now.LSN
+	if err := w.held.ConfirmOwnership(ctx); err != nil { // a lease that cannot be written cannot be released at the LSN
+		return err
+	}
 	w.resume = &resumption{feed.QuotedLSN(keptLSN), &now}
-	w.log.Warn("the monitored range has failed over; it is read again from the committed LSN",
+	w.log.Warn("the monitored range has failed over; it is read again from where all regions had it",
 		slog.Int64("position", position), slog.Int64("lsn", keptLSN), slog.String("region", now.Region), slog.Int64("version", now.Version))
 	return errFeedFailedOver
 }
@@ -247,11 +278,16 @@ func (w *rangeWorker) positionAhead(ctx context.Context, position, newest int64)
 		now.Ahead = w.leases.Now().Unix()
 		w.kept.Store(&now)
 	}
-	if now.LSN == 0 {
+	if now.Committed == 0 {
 		return w.positionLost(ctx, lost, nil)
 	}
-	if lost.KeptLSN = min(now.LSN, newest); w.leases.Now().Unix()-now.Ahead < int64(aheadPatience/time.Second) {
+	lost.IsKeptKnown, lost.KeptLSN = true, min(now.LSN, newest)
+	if w.leases.Now().Unix()-now.Ahead < int64(aheadPatience/time.Second) {
 		return lost
+	}
+	began := time.Now()
+	if err := w.held.ConfirmOwnership(ctx); err != nil || time.Since(began) > aheadPatience {
+		return cmp.Or(err, error(lost)) // the region that has the changes may be back
 	}
 	return w.failedOver(ctx, position, lost.KeptLSN, now)
 }
@@ -305,7 +341,7 @@ func (w *rangeWorker) endFailover(ended error) {
 	}
 	acknowledged, _ := w.rangeDelivery.Snapshot()
 	position := cmp.Or(acknowledged, w.held.Position())
-	if errors.Is(ended, errPositionLost) || feed.IsLess(w.resume.position, position) {
+	if feed.IsLess(w.resume.position, position) {
 		position = w.resume.position
 	}
 	w.releaseAt(position)

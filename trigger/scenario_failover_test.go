@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -205,6 +206,51 @@ func TestFailoverThatTheAccountTellsLate(t *testing.T) {
 		stop()
 		w.checkComplete(30)
 	})
+}
+
+// Latest versions hide the version before a write that is lost with the failover: the document is
+// back at its old LSN, which all regions had, and is delivered. The same goes for a delete.
+func TestVersionsBehindLostWritesAreDelivered(t *testing.T) {
+	for name, hide := range map[string]func(w *world){
+		"replaced": func(w *world) { w.write("hidden", "hidden") },
+		"deleted": func(w *world) {
+			_, err := w.items.Delete(w.t.Context(), "hidden", cosmos.NewPartitionKey("hidden"), "")
+			must(w.t, err)
+		},
+	} {
+		for behind, others := range map[string]int{"at the end": 0, "with a backlog": 300} {
+			t.Run(name+" "+behind, func(t *testing.T) {
+				inRegions(t, emulator.Manners{}, func(t *testing.T, w *world) {
+					w.writeMany("before", 10)
+					stop := w.startHost(w.host("a", w.recorder("a")))
+					time.Sleep(30 * time.Second)
+					restore := w.account.Inject(emulator.Fault{Method: "GET", Path: "/dbs/db/colls/items/docs", Status: 503})
+					w.write("hidden", "hidden")
+					w.writeMany("other", others)
+					w.pauseReplication(north)
+					hide(w)
+					restore()
+					time.Sleep(20 * time.Second)
+					if w.seen("hidden", 1) {
+						t.Fatal("the version is not hidden")
+					}
+					w.lose(0)
+					time.Sleep(20 * time.Second)
+					stop()
+					if !w.seen("hidden", 1) {
+						t.Error("the version that is back is not delivered")
+					}
+				})
+			})
+		}
+	}
+}
+
+// seen reports whether a version of a document was delivered.
+func (w *world) seen(id string, version int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.delivered, func(d delivered) bool { return d.doc.ID == id && d.doc.Version == version })
 }
 
 // The same, found by the next owner.

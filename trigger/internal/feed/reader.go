@@ -23,8 +23,9 @@ var ErrStale = errors.New("the feed answered from an older position")
 // AheadError is the error of a position that no region of the account has reached: changes up to
 // it are lost, or it is of another feed. Until the feed passes it, new changes would be skipped.
 type AheadError struct {
-	Position, Newest int64     // LSNs; Newest is 0 if the range has failed over and the committed LSN is not known
-	KeptLSN          int64     // from which the range is read again soon; 0 if that is not known
+	Position, Newest int64 // LSNs; Newest is 0 if the range has failed over and the committed LSN is not known
+	IsKeptKnown      bool  // the range is read again soon, from KeptLSN
+	KeptLSN          int64
 	SeekTo           time.Time // a time at which the feed was the one that the position is of, on the service's clock; zero if it is not known
 }
 
@@ -34,7 +35,7 @@ func (e *AheadError) Error() string {
 		text = fmt.Sprintf("position %d is of before the range failed over, and the service does not tell whether changes up to it were kept: ", e.Position)
 	}
 	switch {
-	case e.KeptLSN > 0:
+	case e.IsKeptKnown:
 		return text + fmt.Sprintf("a failover may have lost changes; the range is read again from LSN %d soon, unless a region has them", e.KeptLSN)
 	case e.SeekTo.IsZero():
 		return text + "a failover has lost changes, or the position is of another feed; set it back to a time before that"
