@@ -1,33 +1,11 @@
 package failovers
 
 import (
-	"encoding/json"
 	"slices"
 	"time"
 
 	"halley/trigger/cosmos"
 )
-
-// kept returns the documents that the account has, in the order of the feed.
-func (w *world) kept() (documents []document) {
-	items := w.client(w.account, "").Container("db", "items")
-	ranges, err := items.Ranges(w.t.Context())
-	w.must(err)
-	request := cosmos.FeedRequest{Range: ranges[0]}
-	for {
-		page, err := items.ReadFeed(w.t.Context(), request)
-		w.must(err)
-		if page.NotModified {
-			return documents
-		}
-		for _, item := range page.Items {
-			d := document{LSN: item.LSN}
-			w.must(json.Unmarshal(item.Document, &d))
-			documents = append(documents, d)
-		}
-		request.Continuation = page.Continuation
-	}
-}
 
 // showsLate reports whether only the account shows a failover of the monitored range, which is read
 // from time to time, and new documents may have the LSNs of lost ones. docs/regions.md names this
@@ -42,7 +20,7 @@ func (w *world) mayBeUnseen() bool {
 	return w.showsLate() && (w.options.PartitionFailover || w.wentBack)
 }
 
-// checkDelivered checks that all documents were delivered that were written before a moment, and
+// checkDelivered checks that all changes were delivered that were written before a moment, and
 // that a sink that refuses older ones has them. It returns how many were not, as documented.
 func (w *world) checkDelivered(before time.Time) (unseen int) {
 	kept := w.kept()
@@ -50,34 +28,52 @@ func (w *world) checkDelivered(before time.Time) (unseen int) {
 	defer w.mu.Unlock()
 	delivered, taken := map[string]bool{}, w.taken()
 	for _, d := range w.deliveries {
-		delivered[d.doc.ID] = true
+		delivered[d.name] = true
 	}
-	for _, d := range kept {
+	for _, c := range w.due(kept) {
 		switch {
-		case w.attempts[d.ID].After(before):
-		case delivered[d.ID] && taken[d.ID]:
-		case w.mayBeUnseen():
+		case w.writes[c.name].began.After(before):
+		case delivered[c.name] && taken[c.name]:
+		case w.mayBeUnseen() && w.reusesLSN(c):
 			unseen++
-		case !delivered[d.ID]:
-			w.t.Errorf("seed %d: %s (key %s, LSN %d), written at %s, is not delivered", w.seed, d.ID, d.Key, d.LSN, w.attempts[d.ID].Format("15:04:05.000"))
+		case !delivered[c.name]:
+			w.t.Errorf("seed %d: %s (key %s, LSN %d), written at %s, is not delivered", w.seed, c.name, c.key, c.lsn, w.writes[c.name].began.Format("15:04:05.000"))
 		default:
-			w.t.Errorf("seed %d: %s (key %s, LSN %d) is delivered, and a sink refuses it as old", w.seed, d.ID, d.Key, d.LSN)
+			w.t.Errorf("seed %d: %s (key %s, LSN %d) is delivered, and a sink refuses it as old", w.seed, c.name, c.key, c.lsn)
 		}
 	}
 	return unseen
 }
 
-// taken returns the documents that a sink has taken which keeps the newest epoch and LSN of each
+// due returns the kept changes that must be delivered: all, or with a snapshot the last one of each
+// document; a delete only if a version was delivered before.
+func (w *world) due(kept []change) (due []change) {
+	if w.feed.isWhole || w.feed.mode == cosmos.ModeLatestVersion {
+		return kept
+	}
+	shown, last := map[string]bool{}, map[string]string{}
+	for _, d := range w.deliveries {
+		shown[d.id] = true
+	}
+	for _, c := range kept {
+		last[c.id] = c.name
+	}
+	return slices.DeleteFunc(slices.Clone(kept), func(c change) bool {
+		return last[c.id] != c.name || c.isDelete() && !shown[c.id]
+	})
+}
+
+// taken returns the changes that a sink has taken which keeps the newest epoch and LSN of each
 // key and refuses the others.
 func (w *world) taken() map[string]bool {
 	type position struct{ epoch, lsn int64 }
 	newest, taken := map[string]position{}, map[string]bool{}
 	for _, d := range w.deliveries {
-		last := newest[d.doc.Key]
+		last := newest[d.key]
 		if d.epoch < last.epoch || d.epoch == last.epoch && d.lsn <= last.lsn {
 			continue
 		}
-		newest[d.doc.Key], taken[d.doc.ID] = position{d.epoch, d.lsn}, true
+		newest[d.key], taken[d.name] = position{d.epoch, d.lsn}, true
 	}
 	return taken
 }
@@ -87,7 +83,7 @@ func (w *world) judge() (f figures) {
 	kept := w.kept()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	f.counted, f.kept, f.lost = w.counted, len(kept), len(w.attempts)-len(kept)
+	f.counted, f.kept, f.written = w.counted, len(kept), len(w.writes)
 	w.checkOrder(kept)
 	w.checkEpochs()
 	f.overlap = w.checkOwners()
@@ -96,22 +92,26 @@ func (w *world) judge() (f figures) {
 }
 
 // checkPrompt checks that deliveries continue in time after a failover.
-func (w *world) checkPrompt(kept []document) {
+func (w *world) checkPrompt(kept []change) {
+	if w.options.Manners.HideCommitted || w.working != runs || w.isSlow {
+		return
+	}
 	first := map[string]time.Time{}
 	for _, d := range w.deliveries {
-		if _, found := first[d.doc.ID]; !found {
-			first[d.doc.ID] = d.at
+		if _, found := first[d.name]; !found {
+			first[d.name] = d.at
 		}
 	}
 	for _, r := range w.mended {
-		for _, d := range kept {
-			written := w.attempts[d.ID]
+		for _, c := range kept {
+			written := w.writes[c.name].began
 			due := r.from.Add(r.bound)
 			if due.Before(written.Add(promptAgain)) {
-				due = written.Add(promptAgain) // a poll, and replication
+				due = written.Add(promptAgain) // a poll
 			}
-			if at, found := first[d.ID]; found && due.Before(r.until) && written.Before(r.until) && at.After(due) && !w.showsLate() && !w.options.Manners.HideCommitted && !w.drains && !w.isSlow {
-				w.t.Errorf("seed %d: %s, written at %s, came at %s, and was due at %s, %v after the failover's end", w.seed, d.ID,
+			due = due.Add(w.options.ReplicationLag)
+			if at, found := first[c.name]; found && due.Before(r.until) && written.Before(r.until) && at.After(due) && !w.isBack(c) && !(w.showsLate() && w.reusesLSN(c)) {
+				w.t.Errorf("seed %d: %s, written at %s, came at %s, and was due at %s, %v after the failover's end", w.seed, c.name,
 					written.Format("15:04:05.000"), at.Format("15:04:05.000"), due.Format("15:04:05.000"), r.bound)
 				break
 			}
@@ -119,23 +119,23 @@ func (w *world) checkPrompt(kept []document) {
 	}
 }
 
-// checkOrder checks that the first deliveries of the kept documents of a key are in feed order.
-func (w *world) checkOrder(kept []document) {
+// checkOrder checks that the first deliveries of the kept changes of a key are in feed order.
+func (w *world) checkOrder(kept []change) {
 	place := map[string]int{}
-	for i, d := range kept {
-		place[d.ID] = i
+	for i, c := range kept {
+		place[c.name] = i
 	}
 	seen, last := map[string]bool{}, map[string]delivery{}
 	for _, d := range w.deliveries {
-		n, isKept := place[d.doc.ID]
-		if !isKept || seen[d.doc.ID] {
+		n, isKept := place[d.name]
+		if !isKept || seen[d.name] || w.isBack(d.change) {
 			continue
 		}
-		seen[d.doc.ID] = true
-		if former, found := last[d.doc.Key]; found && n < place[former.doc.ID] && !w.showsLate() {
+		seen[d.name] = true
+		if former, found := last[d.key]; found && n < place[former.name] && !(w.showsLate() && w.reusesLSN(d.change)) {
 			w.t.Errorf("seed %d: %s first came after %s", w.seed, describe(d), describe(former))
 		}
-		last[d.doc.Key] = d
+		last[d.key] = d
 	}
 }
 

@@ -2,7 +2,6 @@ package failovers
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -32,19 +31,21 @@ const (
 // world is an account, its hosts and their history. The goroutine of the test owns it, except for
 // the fields that mu guards.
 type world struct {
-	t       *testing.T
-	seed    uint64
-	dice    *rand.Rand
-	drains  bool // hosts drain again and again, as the timer mode does
-	isSlow  bool // some handler calls take long
-	options emulator.Options
-	account *emulator.Account
-	writer  *cosmos.Container
-	hosts   []*host
-	started int               // hosts, ever
-	writers map[string]string // region that takes the writes, by container
-	running sync.WaitGroup
-	log     *slog.Logger
+	t         *testing.T
+	seed      uint64
+	dice      *rand.Rand
+	working   way  // how hosts work
+	isSlow    bool // some handler calls take long
+	backlog   int  // documents that are written at once
+	feed      source
+	options   emulator.Options
+	account   *emulator.Account
+	container *cosmos.Container // as the writer sees it
+	hosts     []*host
+	started   int               // hosts, ever
+	writers   map[string]string // region that takes the writes, by container and range
+	running   sync.WaitGroup
+	log       *slog.Logger
 
 	lossy     []time.Time // unplanned failovers of leases
 	disturbed time.Time   // end of the last event that may delay a delivery
@@ -53,10 +54,12 @@ type world struct {
 	wentBack  bool      // the account has failed over twice between two reads of it
 
 	mu         sync.Mutex
-	attempts   map[string]time.Time // documents that were written, by id: when the write began
+	writes     map[string]write // by name
 	deliveries []delivery
 	acquired   []acquisition
-	counted    int // failovers that hit a held lease
+	queue      []*message
+	unsent     time.Time // when a host has last died between a mark and its message
+	counted    int       // failovers that hit a held lease
 }
 
 // host is one process.
@@ -74,14 +77,13 @@ type recovery struct {
 	bound       time.Duration // after which deliveries continue
 }
 
-// delivery is a document as a handler got it.
+// delivery is a change as a handler got it.
 type delivery struct {
+	change
 	at    time.Time
 	host  *host
 	token string
 	epoch int64
-	lsn   int64
-	doc   document
 }
 
 // acquisition is a lease that a host has acquired.
@@ -92,10 +94,19 @@ type acquisition struct {
 	epoch int64
 }
 
-type document struct {
-	ID  string `json:"id"`
-	Key string `json:"key"`
-	LSN int64  `json:"-"`
+// way is how hosts get to work.
+type way int
+
+const (
+	runs       way = iota // all the time
+	drains                // again and again, as the timer mode does
+	dispatches            // likewise, and a queue spreads the ranges
+)
+
+// message is one of the queue.
+type message struct {
+	trigger.RangeTask
+	visible time.Time
 }
 
 // lifeline is the connection of a host: a dead one gets no answers.
@@ -113,7 +124,7 @@ func (l lifeline) Do(req *http.Request) (*http.Response, error) {
 }
 
 func newWorld(t *testing.T, seed uint64, log *slog.Logger) *world {
-	w := &world{t: t, seed: seed, dice: rand.New(rand.NewPCG(seed, 1)), attempts: map[string]time.Time{}, log: log, disturbed: time.Now()}
+	w := &world{t: t, seed: seed, dice: rand.New(rand.NewPCG(seed, 1)), writes: map[string]write{}, log: log, disturbed: time.Now()}
 	w.options = emulator.Options{
 		Regions:           []string{"West Europe", "North Europe", "East US"}[:2+w.dice.IntN(2)],
 		PartitionFailover: w.chance(0.6),
@@ -123,17 +134,31 @@ func newWorld(t *testing.T, seed uint64, log *slog.Logger) *world {
 			RefuseAhead: w.chance(0.3), HideCommitted: w.chance(0.1), FailoverKeepsVersion: w.chance(0.3), FailoverSkipsLSNs: w.chance(0.3),
 		},
 	}
-	w.writers = map[string]string{"items": w.options.Regions[0], "leases": w.options.Regions[0]}
-	w.drains, w.isSlow = w.chance(0.25), w.chance(0.25)
+	if w.chance(0.1) {
+		w.options.ReplicationLag = w.between(4*time.Second, time.Minute)
+	}
+	w.options.Splitting = w.between(time.Second, 20*time.Second)
+	w.writers = map[string]string{}
+	w.isSlow = w.chance(0.25)
+	if w.chance(0.2) {
+		w.backlog = 100 + w.dice.IntN(1500)
+	}
+	if w.chance(0.4) {
+		w.working = []way{drains, dispatches}[w.dice.IntN(2)]
+	}
+	w.chooseFeed()
 	var err error
 	w.account, err = emulator.New(&w.options)
 	w.must(err)
 	admin := w.client(w.account, "")
 	ctx := t.Context()
 	w.must(admin.CreateDatabase(ctx, "db"))
-	w.must(admin.CreateContainer(ctx, "db", cosmos.ContainerDefinition{ID: "items", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/key"}}}))
+	w.must(admin.CreateContainer(ctx, "db", cosmos.ContainerDefinition{
+		ID: "items", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/key"}}, Throughput: 10_000 * w.feed.ranges, Retention: w.feed.retention,
+	}))
 	w.must(admin.CreateContainer(ctx, "db", cosmos.ContainerDefinition{ID: "leases", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/id"}}}))
-	w.writer = admin.Container("db", "items")
+	w.container = admin.Container("db", "items")
+	w.beginFeed()
 	return w
 }
 
@@ -175,7 +200,7 @@ func (w *world) start() {
 	}
 	client := w.client(lifeline{w.account, h}, preferred)
 	f := trigger.Function{
-		FeedSource:   trigger.FeedSource{Name: "f", Container: client.Container("db", "items"), StartFrom: trigger.FromBeginning()},
+		FeedSource:   trigger.FeedSource{Name: "f", Container: client.Container("db", "items"), ChangeFeedMode: w.feed.mode, StartFrom: w.feed.start},
 		LostPosition: "seek",
 		RateLimits:   trigger.RateLimits{FeedPollMin: 2 * time.Second, FeedPollDelay: 4 * time.Second}, // fewer requests
 		Handler:      func(ctx context.Context, b trigger.Batch) error { return w.handle(ctx, h, b) },
@@ -191,7 +216,7 @@ func (w *world) start() {
 	w.hosts = append(w.hosts, h)
 	w.running.Go(func() {
 		defer close(h.ended)
-		err := w.run(ctx, runner)
+		err := w.run(ctx, h, runner)
 		if err != nil && !h.dead.Load() {
 			w.t.Errorf("seed %d: %s: %v", w.seed, h.name, err)
 		}
@@ -199,13 +224,17 @@ func (w *world) start() {
 }
 
 // run works until ctx ends. A drain may fail while the account does.
-func (w *world) run(ctx context.Context, runner *trigger.Host) error {
-	if !w.drains {
-		return runner.Run(ctx)
+func (w *world) run(ctx context.Context, h *host, runtime *trigger.Host) error {
+	if w.working == runs {
+		return runtime.Run(ctx)
 	}
 	for ctx.Err() == nil {
-		_, _ = runner.Drain(ctx)
-		tick := time.NewTimer(10 * time.Second)
+		if w.working == drains {
+			_, _ = runtime.Drain(ctx)
+		} else {
+			w.dispatch(ctx, h, runtime)
+		}
+		tick := time.NewTimer(15 * time.Second)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -213,6 +242,35 @@ func (w *world) run(ctx context.Context, runner *trigger.Host) error {
 		}
 	}
 	return nil
+}
+
+// dispatch sends the messages of one tick to the queue, and handles those that are there. The message
+// of a host that dies comes back.
+func (w *world) dispatch(ctx context.Context, h *host, runtime *trigger.Host) {
+	tasks, _, _ := runtime.Dispatch(ctx)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if h.dead.Load() {
+		w.unsent = time.Now()
+		return
+	}
+	for _, task := range tasks {
+		w.queue = append(w.queue, &message{RangeTask: task})
+	}
+	for _, m := range w.queue {
+		if time.Now().Before(m.visible) {
+			continue
+		}
+		m.visible = time.Now().Add(time.Minute)
+		w.running.Go(func() {
+			if _, err := runtime.DrainRange(ctx, m.Function, m.Range); err != nil || h.dead.Load() {
+				return
+			}
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.queue = slices.DeleteFunc(w.queue, func(other *message) bool { return other == m })
+		})
+	}
 }
 
 // end stops a host in order, or kills it.
@@ -229,11 +287,8 @@ func (w *world) handle(ctx context.Context, h *host, b trigger.Batch) error {
 	}
 	w.mu.Lock()
 	for _, c := range b.Changes {
-		d := delivery{at: time.Now(), host: h, token: b.Range.ID, epoch: b.Epoch, lsn: c.LSN}
-		if err := json.Unmarshal(c.Document, &d.doc); err != nil {
-			w.t.Errorf("seed %d: %v", w.seed, err)
-		}
-		w.deliveries = append(w.deliveries, d)
+		seen := w.changeOf(c.Document, c.ID(), c.PartitionKey(), c.LSN)
+		w.deliveries = append(w.deliveries, delivery{seen, time.Now(), h, b.Range.ID, b.Epoch})
 	}
 	w.mu.Unlock()
 	length := 20 * time.Millisecond
@@ -257,25 +312,4 @@ func (w *world) observe(h *host, e trigger.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.acquired = append(w.acquired, acquisition{time.Now(), h.name, e.Range, e.Epoch})
-}
-
-// writeUntil creates documents until ctx ends. A write whose answer is lost may be kept or not.
-func (w *world) writeUntil(ctx context.Context, mean time.Duration) {
-	dice := rand.New(rand.NewPCG(w.seed, 2))
-	for n := 0; ctx.Err() == nil; n++ {
-		key := fmt.Sprint("k", dice.IntN(12))
-		doc := document{ID: fmt.Sprint("d", n), Key: key}
-		w.mu.Lock()
-		w.attempts[doc.ID] = time.Now()
-		w.mu.Unlock()
-		bounded, cancel := context.WithTimeout(ctx, 20*time.Second)
-		_, _ = w.writer.Create(bounded, cosmos.NewPartitionKey(key), map[string]string{"id": doc.ID, "key": key}) // the judge asks the account
-		cancel()
-		timer := time.NewTimer(time.Duration(dice.ExpFloat64() * float64(mean)))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-		}
-	}
 }
