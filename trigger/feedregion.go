@@ -55,7 +55,7 @@ type keptFeed struct {
 	Newest    int64  `json:"newest"`          // newest LSN of any region that was read; of latest versions
 	Next      int64  `json:"next"`            // position of the page that counts next, likewise
 	NextFrom  int64  `json:"nextFrom"`        // committed LSN from which it counts
-	Read      int64  `json:"read"`            // up to when the range was read, when its position was last one of this feed, on the service's clock in Unix seconds
+	Read      int64  `json:"read"`            // up to when changes were finished, when the position was last one of this feed, on the service's clock in Unix seconds
 	Ahead     int64  `json:"ahead,omitempty"` // since when no region has reached the position, likewise; 0 if one has
 }
 
@@ -163,8 +163,12 @@ func (w *rangeWorker) verifyPage(ctx context.Context, page *feed.Page, continuat
 	position := feed.LSNOf(continuation)
 	w.refusedReads = 0
 	now, former := stateOf(page, w.held.Lease(), w.feedSource.Container), w.kept.Load()
-	if now.Read = w.leases.Now().Unix(); len(page.Items) > 0 {
-		now.Read = min(now.Read, page.Items[len(page.Items)-1].Timestamp)
+	now.Read = w.leases.Now().Unix()
+	if len(page.Items) > 0 {
+		now.Read = min(now.Read, page.Items[0].Timestamp)
+	}
+	if _, written, isBehind := w.rangeDelivery.OldestUnfinished(); isBehind {
+		now.Read = min(now.Read, written)
 	}
 	state, keptLSN := former.compare(now, isBehind(page, position))
 	switch state {

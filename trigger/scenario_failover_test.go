@@ -253,6 +253,67 @@ func (w *world) seen(id string, version int) bool {
 	return slices.ContainsFunc(w.delivered, func(d delivered) bool { return d.doc.ID == id && d.doc.Version == version })
 }
 
+// A range that is behind fails over, and the service does not tell what all regions had. The time to
+// which it is set back, by hand or by itself, is not after its position.
+func TestPositionIsNotSetForward(t *testing.T) {
+	for name, lostPosition := range map[string]string{"stall": "", "seek": "seek"} {
+		t.Run(name, func(t *testing.T) {
+			inRegions(t, emulator.Manners{HideCommitted: true}, func(t *testing.T, w *world) {
+				w.writeMany("early", 10)
+				time.Sleep(3 * time.Hour)
+				w.writeMany("late", 10)
+				record, calls := w.recorder("a"), 0
+				stop := w.startHost(w.host("a", func(ctx context.Context, b Batch) error {
+					if calls++; calls == 1 {
+						return record(ctx, b)
+					}
+					<-ctx.Done()
+					return ctx.Err()
+				}, func(f *Function, _ *Options) { f.MaxItemsPerInvocation = 5 }))
+				time.Sleep(30 * time.Second)
+				stop()
+				w.failOver("items", north, emulator.FailoverPlanned)
+				h := w.host("b", w.recorder("b"), func(f *Function, _ *Options) { f.LostPosition = lostPosition })
+				stop = w.startHost(h)
+				time.Sleep(30 * time.Second)
+				if problem := h.Status().Functions[0].Ranges[0].Problem; !strings.HasSuffix(problem, "for example 1999-12-31T23:45:00Z") {
+					t.Errorf("the advice is %s", problem)
+				}
+				time.Sleep(2 * time.Minute)
+				stop()
+				if lostPosition != "" {
+					w.checkComplete(5)
+				}
+			})
+		})
+	}
+}
+
+// The monitored range fails over before the leases do, and the region of both is silent. The owner keeps
+// its lease until it can be written, and reads again then.
+func TestFailoverWhileTheLeasesAreSilent(t *testing.T) {
+	inRegions(t, emulator.Manners{}, func(t *testing.T, w *world) {
+		stop := w.startHost(w.host("a", w.recorder("a")))
+		w.writeMany("before", 10)
+		time.Sleep(30 * time.Second)
+		w.pauseReplication(north)
+		w.writeMany("lost", 10)
+		time.Sleep(10 * time.Second)
+		mend := w.silence(west)
+		w.lose(10)
+		w.writeMany("after", 10)
+		time.Sleep(25 * time.Second)
+		w.failOver("leases", north, emulator.FailoverUnplanned)
+		time.Sleep(10 * time.Second)
+		mend()
+		if got := w.deliveredDocuments(); got != 30 {
+			t.Errorf("%d documents are delivered 10 s after the leases are back, want 30", got)
+		}
+		stop()
+		w.checkComplete(10)
+	})
+}
+
 // The same, found by the next owner.
 func TestNextOwnerFindsThatTheFeedHasFailedOver(t *testing.T) {
 	inRegions(t, emulator.Manners{}, func(t *testing.T, w *world) {

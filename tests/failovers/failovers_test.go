@@ -157,8 +157,8 @@ func (w *world) untilMarksEnd() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	since := w.unsent
-	if n := len(w.lossy); n > 0 && w.working == dispatches && slices.ContainsFunc(w.hosts, func(h *host) bool { return h.began.After(w.lossy[n-1].Add(-expiration)) }) {
-		since = w.lossy[n-1]
+	if n := len(w.lossy); n > 0 && w.working == dispatches && slices.ContainsFunc(w.hosts, func(h *host) bool { return h.began.After(w.lossy[n-1].at.Add(-expiration)) }) {
+		since = w.lossy[n-1].at
 	}
 	return max(time.Until(since.Add(10*time.Minute)), 0)
 }
@@ -222,8 +222,11 @@ func (w *world) failOver() {
 	if w.moves(container, rangeID, to) && w.isHeld(monitored) {
 		w.counted++
 	}
-	if container != "items" && kind == emulator.FailoverUnplanned {
-		w.lossy = append(w.lossy, time.Now())
+	if container != "items" {
+		if kind == emulator.FailoverUnplanned {
+			w.lossy = append(w.lossy, lossyFailover{time.Now(), w.formerly[to]})
+		}
+		w.formerly[to] = true
 	}
 	if w.chance(0.5) {
 		time.Sleep(w.between(time.Second, time.Minute))

@@ -174,10 +174,11 @@ func (w *world) checkOwners() (longest time.Duration) {
 	return longest
 }
 
-// couldNotKnow reports whether a host has started after an unplanned failover of the leases that was
-// less than an expiration before a moment, or less than an expiration before it.
+// couldNotKnow reports whether a host could not know, less than an expiration before a moment, of an
+// unplanned failover of the leases: it has started since, or less than an expiration before; or the
+// leases have come back to a region in which it may have written last, and no version tells.
 func (w *world) couldNotKnow(h *host, at time.Time) bool {
-	return slices.ContainsFunc(w.lossy, func(failover time.Time) bool {
-		return h.began.After(failover.Add(-expiration)) && at.Sub(failover) <= expiration
+	return slices.ContainsFunc(w.lossy, func(f lossyFailover) bool {
+		return at.Sub(f.at) <= expiration && (h.began.After(f.at.Add(-expiration)) || f.isReturn && w.options.Manners.FailoverKeepsVersion)
 	})
 }

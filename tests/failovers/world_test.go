@@ -47,8 +47,9 @@ type world struct {
 	running   sync.WaitGroup
 	log       *slog.Logger
 
-	lossy     []time.Time // unplanned failovers of leases
-	disturbed time.Time   // end of the last event that may delay a delivery
+	lossy     []lossyFailover
+	formerly  map[string]bool // regions that have taken the writes of leases
+	disturbed time.Time       // end of the last event that may delay a delivery
 	mended    []recovery
 	accountAt time.Time // last failover of the account
 	wentBack  bool      // the account has failed over twice between two reads of it
@@ -103,6 +104,12 @@ const (
 	dispatches            // likewise, and a queue spreads the ranges
 )
 
+// lossyFailover is an unplanned failover of the leases.
+type lossyFailover struct {
+	at       time.Time
+	isReturn bool // to a region that took their writes before
+}
+
 // message is one of the queue.
 type message struct {
 	trigger.RangeTask
@@ -138,7 +145,7 @@ func newWorld(t *testing.T, seed uint64, log *slog.Logger) *world {
 		w.options.ReplicationLag = w.between(4*time.Second, time.Minute)
 	}
 	w.options.Splitting = w.between(time.Second, 20*time.Second)
-	w.writers = map[string]string{}
+	w.writers, w.formerly = map[string]string{}, map[string]bool{w.options.Regions[0]: true}
 	w.isSlow = w.chance(0.25)
 	if w.chance(0.2) {
 		w.backlog = 100 + w.dice.IntN(1500)
