@@ -84,6 +84,12 @@ func (p Position) After(stored Position) bool {
 	}
 }
 
+// Names reports whether p is the position of this version of a document: the effect of the
+// change took place, and no later one did.
+func (p Position) Names(c trigger.Change) bool {
+	return !p.isNew() && p.Versions[len(p.Versions)-1] == versionOf(c)
+}
+
 // join returns the position after the change at p took effect on top of stored. If one
 // transaction wrote both versions, it names both.
 func (p Position) join(stored Position) Position {

@@ -24,6 +24,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -35,9 +36,9 @@ import (
 )
 
 // Effect writes the effect of changes within a transaction, which it neither commits nor
-// rolls back. fresh has the changes of the batch whose effects did not take place yet, in
-// the order of the batch; it is not empty. An effect may be called again if its
-// transaction was rolled back.
+// rolls back. fresh has the changes of the batch whose effects did not take place yet, those
+// of each document in the order of the batch; it is not empty. An effect may be called again
+// if its transaction was rolled back.
 //
 // If the error is a trigger.Failed or trigger.FailedFrom, also in a trigger.Skip, the
 // transaction is rolled back, the effect is called again with the other changes, and these
@@ -51,6 +52,12 @@ type Effect func(ctx context.Context, tx pgx.Tx, fresh []trigger.Change) error
 
 // Store is the positions of one function. It is safe for concurrent use.
 type Store struct {
+	// Outdated, if it is not nil, returns those of some documents whose effect took place in a
+	// former form, such as a row without a column that was added since. If their last version
+	// is delivered again, its effect is called again, and their positions stay. It is set
+	// before the first call of Apply.
+	Outdated func(ctx context.Context, documents []once.Document) ([]once.Document, error)
+
 	pool  *pgxpool.Pool
 	table pgx.Identifier
 	read  string
@@ -129,6 +136,11 @@ func (s *Store) try(ctx context.Context, b trigger.Batch, effect Effect) (applie
 		stored[document] = row.Position
 	}
 	fresh, moved := once.Fresh(b, stored)
+	repeated, err := s.repeated(ctx, b, stored, moved)
+	if err != nil {
+		return false, err
+	}
+	fresh = append(fresh, repeated...)
 	if len(fresh) == 0 {
 		return true, nil
 	}
@@ -147,6 +159,34 @@ func (s *Store) try(ctx context.Context, b trigger.Batch, effect Effect) (applie
 		return false, fmt.Errorf("commit the effects of %d changes: %w", len(fresh), err)
 	}
 	return true, nil
+}
+
+// repeated returns the changes of a batch whose effects are to take place again, see
+// Outdated, and adds the positions of their documents to moved as they are: so they are
+// locked, and the effects do not take place if a later version is written meanwhile.
+func (s *Store) repeated(ctx context.Context, b trigger.Batch, stored, moved map[once.Document]once.Position) (again []trigger.Change, err error) {
+	if s.Outdated == nil {
+		return nil, nil
+	}
+	current := map[once.Document]trigger.Change{}
+	for _, c := range b.Changes {
+		document := once.DocumentOf(c)
+		if _, isMoved := moved[document]; !isMoved && stored[document].Names(c) {
+			current[document] = c
+		}
+	}
+	if len(current) == 0 {
+		return nil, nil
+	}
+	outdated, err := s.Outdated(ctx, slices.Collect(maps.Keys(current)))
+	if err != nil {
+		return nil, err
+	}
+	for _, document := range outdated {
+		again = append(again, current[document])
+		moved[document] = stored[document]
+	}
+	return again, nil
 }
 
 // positions reads the rows of documents, without locks.

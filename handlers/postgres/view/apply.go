@@ -55,8 +55,10 @@ func (v *View) createTables(ctx context.Context) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtext($1))", "create "+v.Table.Sanitize()); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, v.DDL())
-		return err
+		if _, err := tx.Exec(ctx, v.DDL()); err != nil {
+			return err
+		}
+		return v.addWrittenColumn(ctx, tx)
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // ownColumns are columns of the tables besides those of the definition.
-var ownColumns = []string{"document", "id", "partition_key", "key", "documents"}
+var ownColumns = []string{"document", "id", "partition_key", "key", "documents", writtenColumn}
 
 // View is a view in a database. It is safe for concurrent use.
 type View struct {
@@ -31,6 +31,7 @@ type View struct {
 func newView(pool *pgxpool.Pool, d Definition) *View {
 	v := &View{Definition: d, pool: pool, hint: "set CreateTables, or run", ready: make(chan struct{}, 1)}
 	v.positions = postgres.New(pool, v.table("_positions"))
+	v.positions.Outdated = v.outdated
 	v.upsert, v.remove = v.upsertStatement(), "DELETE FROM "+v.Table.Sanitize()+" WHERE document = ANY($1)"
 	if v.hasTotals() {
 		v.addTotals = v.totalsStatement()
@@ -63,6 +64,7 @@ func (v *View) tables() []postgres.Table {
 	for _, c := range v.Columns {
 		rows.Columns = append(rows.Columns, postgres.Column{Name: c.Name, Type: c.Type.inCatalog()})
 	}
+	rows.Columns = append(rows.Columns, postgres.Column{Name: writtenColumn, Type: "text"})
 	tables := []postgres.Table{v.positions.Table(), rows}
 	if v.hasTotals() {
 		totals := postgres.Table{Name: v.table("_totals"), Columns: []postgres.Column{{Name: "key", Type: "text", NotNull: true}}}
@@ -146,7 +148,9 @@ func (v *View) upsertStatement() string {
 		names = append(names, quote(c.Name))
 		updates = append(updates, quote(c.Name)+" = excluded."+quote(c.Name))
 	}
-	return "INSERT INTO " + v.Table.Sanitize() + " (" + strings.Join(names, ", ") + ")\n" + v.newRows() +
+	names, updates = append(names, writtenColumn), append(updates, writtenColumn+" = excluded."+writtenColumn)
+	return "INSERT INTO " + v.Table.Sanitize() + " (" + strings.Join(names, ", ") + ")\n" +
+		"SELECT r.*, '" + strings.Join(v.columnNames(), ",") + "' FROM (" + v.newRows() + ") AS r" +
 		"\nON CONFLICT (document) DO UPDATE SET " + strings.Join(updates, ", ")
 }
 

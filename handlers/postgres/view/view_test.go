@@ -134,6 +134,33 @@ func TestViewConverges(t *testing.T) {
 	}
 }
 
+// Hosts with another set of columns, as in a rolling deployment, write the same view.
+func TestHostsWithOtherColumnsConverge(t *testing.T) {
+	triggertest.Converges(t, triggertest.Scenario{
+		PartitionKey: "/customer",
+		Seeds:        10,
+		Function:     trigger.Function{FeedSource: trigger.FeedSource{ChangeFeedMode: cosmos.ModeAllVersions}},
+		Document:     newOrder,
+		Open: func(t testing.TB, w *triggertest.World) triggertest.Sink {
+			pool := configure(t)
+			wire(t, w)
+			former, hosts := os.Getenv("HALLEY_VIEW_COLUMNS"), 0
+			if _, err := pool.Exec(t.Context(), view(t, former+added).DDL()); err != nil {
+				t.Fatal(err)
+			}
+			return triggertest.Sink{
+				Start: func() (trigger.Handler, func() error) {
+					hosts++
+					t.Setenv("HALLEY_VIEW_COLUMNS", former+[]string{"", added}[hosts%2])
+					return handlerstest.Start(t, entry(), handlers.Env{})
+				},
+				State: func() any { return state(t, pool) },
+			}
+		},
+		Want: func(documents []json.RawMessage) any { return wanted(t, documents) },
+	})
+}
+
 // wanted is the content that a view of documents must have.
 func wanted(t testing.TB, documents []json.RawMessage) map[string][]string {
 	t.Helper()
