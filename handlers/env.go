@@ -40,6 +40,9 @@ type Env struct {
 	// [Env.FollowRanges].
 	Follow func(RangeCallbacks)
 
+	// Measure, if it is not nil, takes what the handler tells of its sinks: see [Env.Meter].
+	Measure func(SinkUse)
+
 	// Borrow, if it is not nil, is called by a handler that borrows its batches: see
 	// [Env.BorrowBatches].
 	Borrow func()

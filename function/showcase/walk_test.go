@@ -80,6 +80,7 @@ func walk(t *testing.T, r row, v *visits) {
 	host.deliver(t, triggertest.Call{Epoch: 3}, accepted[4:])
 	host.deliver(t, triggertest.Call{Epoch: 2}, suffix)
 	host.flush(t)
+	host.requireSinks(t, r.entry.Name)
 
 	got, err := host.part.read(t.Context())
 	if err != nil {
@@ -98,6 +99,29 @@ type walkHost struct {
 	part     *part
 	handler  trigger.Handler
 	callback handlers.RangeCallbacks
+	sinks    handlerstest.Sinks
+}
+
+// sinksOf are the kinds of sinks that each handler measures. The first one gets the changes.
+var sinksOf = map[string][]string{
+	"leaderboard": {"redis"}, "cache": {"redis"}, "push": {"webpush", "redis"}, "fcm": {"fcm", "redis"}, "mqtt": {"mqtt", "redis"},
+	"view": {"postgres"}, "search": {"bleve"}, "opensearch": {"opensearch"}, "archive": {"directory"}, "migrate": {"cosmos"},
+	"webhook": {"webhook"}, "nats": {"nats"}, "kafka": {"kafka"}, "remote": {"function"},
+}
+
+// requireSinks fails if a handler did not measure the requests to each of its sinks, and the
+// rows that the first one has taken.
+func (h *walkHost) requireSinks(t *testing.T, handler string) {
+	t.Helper()
+	want := sinksOf[handler]
+	if got := h.sinks.Names(); len(want) == 0 || !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+		t.Fatalf("the handler measures the sinks %q, want %q", got, want)
+	}
+	for i, sink := range want {
+		if total := h.sinks.Of(sink); total.OK == 0 || i == 0 && total.Rows == 0 {
+			t.Errorf("sink %s: %+v", sink, total)
+		}
+	}
 }
 
 func openRow(t *testing.T, r row) *walkHost {
@@ -127,7 +151,8 @@ func openRow(t *testing.T, r row) *walkHost {
 	host := &walkHost{part: s.parts[0]}
 	host.handler = handlerstest.Under(t, r.entry, handlers.Env{
 		Container: client.Container, Database: database, ContainerName: results,
-		Follow: func(c handlers.RangeCallbacks) { host.callback = c },
+		Follow:  func(c handlers.RangeCallbacks) { host.callback = c },
+		Measure: host.sinks.Measure,
 	})
 	return host
 }

@@ -71,7 +71,13 @@ func (a *ager) age(ctx context.Context, changes []trigger.Change) error {
 		slots <- struct{}{}
 		working.Go(func() {
 			defer func() { <-slots }()
-			tally.add(d.change, a.write(ctx, d), a.Logger)
+			began := time.Now()
+			err := a.write(ctx, d)
+			a.Meter.Ended(began, err)
+			if err == nil {
+				a.Meter.Wrote(1)
+			}
+			tally.add(d.change, err, a.Logger)
 		})
 	}
 	working.Wait()

@@ -34,6 +34,7 @@ type AgeingOptions struct {
 	PerSecond int               // bound of documents a second, of one process
 	DryRun    bool              // count and log the documents, and write nothing
 	Logger    *zap.Logger       // none
+	Meter     *handlers.Meter   // of the monitored container
 }
 
 func (s Settings) validateAgeing() error {
@@ -64,7 +65,7 @@ func (s Settings) ageing(env handlers.Env, store Store) AgeingOptions {
 	}
 	return AgeingOptions{
 		Kind: s.AgeOut, Container: monitored, Place: place, After: time.Duration(s.AgeAfter), PerSecond: int(s.AgePerSecond),
-		DryRun: bool(s.AgeDryRun), Logger: env.Log(),
+		DryRun: bool(s.AgeDryRun), Logger: env.Log(), Meter: env.Meter("cosmos"),
 	}
 }
 

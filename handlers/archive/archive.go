@@ -51,8 +51,10 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 	"golang.org/x/sync/errgroup"
@@ -128,7 +130,9 @@ func (s Settings) store() (Store, error) {
 	if s.Directory != "" {
 		return Directory(s.Directory), nil
 	}
-	options := container.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: cosmos.LimitErrors(nil)}}
+	options := container.ClientOptions{ClientOptions: azcore.ClientOptions{
+		Transport: cosmos.LimitErrors(nil), PerRetryPolicies: []policy.Policy{attemptCounter{}},
+	}}
 	if s.AccountURL != "" {
 		identity, err := azidentity.NewDefaultAzureCredential(nil)
 		if err != nil {
@@ -166,11 +170,20 @@ func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, fun
 	if err != nil {
 		return nil, nil, fmt.Errorf("setting %s%w", env.Prefix, err)
 	}
+	a.options.Meter = env.Meter(sinkOf(a.store))
 	env.OfferProbe(probe(env.Prefix, s, a.store))
 	if s.AgeOut != "" {
 		a.AgeOut(s.ageing(env, a.store))
 	}
 	return a.Handle, nil, nil
+}
+
+// sinkOf names the kind of a store in metrics.
+func sinkOf(store Store) string {
+	if _, ok := store.(*Blobs); ok {
+		return "blob"
+	}
+	return "directory"
 }
 
 // probe tries whether the store can be reached.
@@ -199,6 +212,7 @@ type Options struct {
 	Format    Format    // Parquet
 	Partition Partition // Hourly
 	Columns   Columns   // none
+	Meter     *handlers.Meter
 }
 
 // Archive writes changes to a store. It is safe for concurrent use.
@@ -263,6 +277,15 @@ func (a *Archive) create(ctx context.Context, name string, records []Record) err
 	if err != nil {
 		return err
 	}
-	_, err = a.store.Create(ctx, name, body, format.contentType())
+	var attempts int
+	began := time.Now()
+	existed, err := a.store.Create(context.WithValue(ctx, attemptsKey{}, &attempts), name, body, format.contentType())
+	a.options.Meter.Ended(began, err)
+	for ; attempts > 1; attempts-- {
+		a.options.Meter.Retried()
+	}
+	if err == nil && !existed {
+		a.options.Meter.Wrote(len(records))
+	}
 	return err
 }

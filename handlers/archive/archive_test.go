@@ -418,6 +418,39 @@ func TestTooLargeBlobIsRefused(t *testing.T) {
 	}
 }
 
+// Attempts of Azure's client count as retries, and a blob that exists as no rows.
+func TestRequestsToTheAccountAreMeasured(t *testing.T) {
+	puts, exists := 0, false
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		puts++
+		switch {
+		case puts <= 2:
+			w.Header().Set("Retry-After-Ms", "1")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case exists:
+			w.Header().Set("X-Ms-Error-Code", "BlobAlreadyExists")
+			w.WriteHeader(http.StatusConflict)
+		default:
+			exists = true
+			w.WriteHeader(http.StatusCreated)
+		}
+	}))
+	defer server.Close()
+	setAll(t, map[string]string{
+		"HALLEY_ARCHIVE_CONNECTION_STRING": "AccountName=vault;AccountKey=c2VjcmV0;BlobEndpoint=" + server.URL + "/", "HALLEY_ARCHIVE_BLOB_CONTAINER": "archive",
+	})
+	var sinks handlerstest.Sinks
+	handle := handlerstest.Under(t, handlers.New("archive", "", Open), handlers.Env{Measure: sinks.Measure})
+	for range 2 {
+		if v := triggertest.Deliver(t, handle, triggertest.Upsert(`{"id":"1"}`, "a"), triggertest.Upsert(`{"id":"2"}`, "a")); len(v.Failed) > 0 {
+			t.Fatal(v)
+		}
+	}
+	if total := sinks.Of("blob"); total != (handlerstest.SinkTotal{OK: 2, Rows: 2, Retries: 2}) || puts != 4 {
+		t.Errorf("measured %+v of %d requests", total, puts)
+	}
+}
+
 // A storage account that answers an error without an end takes no memory of a host.
 func TestErrorsOfTheAccountAreReadInPart(t *testing.T) {
 	sent := 0

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net/http"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
@@ -57,6 +59,22 @@ func (b *Blobs) put(ctx context.Context, name string, body []byte, contentType s
 		AccessConditions: &blob.AccessConditions{ModifiedAccessConditions: &blob.ModifiedAccessConditions{IfNoneMatch: to.Ptr(azcore.ETagAny)}},
 	})
 	return err
+}
+
+// attemptsKey has a pointer to the number of attempts to put a blob, in the context of its
+// request.
+type attemptsKey struct{}
+
+// attemptCounter is a policy that counts them.
+type attemptCounter struct{}
+
+// Do implements [policy.Policy].
+func (attemptCounter) Do(r *policy.Request) (*http.Response, error) {
+	isPut := r.Raw().Method == http.MethodPut && !r.Raw().URL.Query().Has("restype") // not one that creates the container
+	if attempts, ok := r.Raw().Context().Value(attemptsKey{}).(*int); ok && isPut {
+		*attempts++
+	}
+	return r.Next()
 }
 
 // List lists a page of names at a time. A container that does not exist is empty.

@@ -129,6 +129,7 @@ func (m *Migration) bring(ctx context.Context, w *wanted, copies []*targetCopy, 
 		case err == nil:
 			w.written = w.written || a.kind == createCopy || a.kind == replaceCopy
 			m.progress.count(a)
+			m.options.Meter.Wrote(1)
 		case cosmos.IsConflict(err), cosmos.IsPreconditionFailed(err), cosmos.IsDocumentNotFound(err):
 			w.conflict = err // another host was faster, or a tombstone has expired
 			return outcome{again: true}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"halley/handlers"
 	"halley/trigger/cosmos"
 )
 
@@ -14,7 +15,8 @@ import (
 // balance is above 0, and its charge is subtracted when its answer has arrived, so that
 // the requests under way may overdraw it.
 type budget struct {
-	rate float64 // per second; 0 is no bound
+	rate  float64 // per second; 0 is no bound
+	meter *handlers.Meter
 
 	mu      sync.Mutex // guards the fields below
 	balance float64
@@ -24,7 +26,9 @@ type budget struct {
 	waited  int // requests that the service throttled
 }
 
-func newBudget(rate float64) *budget { return &budget{rate: rate, balance: rate, at: time.Now()} }
+func newBudget(rate float64, meter *handlers.Meter) *budget {
+	return &budget{rate: rate, meter: meter, balance: rate, at: time.Now()}
+}
 
 // smallestPause is the wait after a throttled request if the service names none.
 const smallestPause = 100 * time.Millisecond
@@ -41,7 +45,9 @@ func (b *budget) send(ctx context.Context, request func(context.Context) (charge
 		if err := b.wait(ctx); err != nil {
 			return err
 		}
+		began := time.Now()
 		charge, err := request(ctx)
+		b.meter.Ended(began, err)
 		if err != nil {
 			charge = errorCharge
 		}
@@ -53,6 +59,7 @@ func (b *budget) send(ctx context.Context, request func(context.Context) (charge
 		if !throttled {
 			return err
 		}
+		b.meter.Retried()
 	}
 }
 

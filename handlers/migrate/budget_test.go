@@ -12,7 +12,7 @@ import (
 
 func TestBudgetBoundsRequestUnits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, began := newBudget(100), time.Now()
+		b, began := newBudget(100, nil), time.Now()
 		for range 50 {
 			if err := b.send(t.Context(), func(context.Context) (float64, error) { return 20, nil }); err != nil {
 				t.Fatal(err)
@@ -31,7 +31,7 @@ func TestBudgetBoundsRequestUnits(t *testing.T) {
 
 func TestBudgetWaitsAsLongAsTheServiceAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, began, calls := newBudget(0), time.Now(), 0
+		b, began, calls := newBudget(0, nil), time.Now(), 0
 		err := b.send(t.Context(), func(context.Context) (float64, error) {
 			if calls++; calls <= 2 {
 				return 0, &cosmos.Error{Status: 429, RetryAfter: 3 * time.Second}
@@ -51,7 +51,7 @@ func TestBudgetEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		err := newBudget(0).send(ctx, func(context.Context) (float64, error) {
+		err := newBudget(0, nil).send(ctx, func(context.Context) (float64, error) {
 			return 0, &cosmos.Error{Status: 429, RetryAfter: time.Minute}
 		})
 		if !errors.Is(err, context.DeadlineExceeded) {
@@ -61,7 +61,7 @@ func TestBudgetEndsWithItsContext(t *testing.T) {
 }
 
 func TestUnavailableTargetIsNotThrottling(t *testing.T) {
-	b, calls := newBudget(0), 0
+	b, calls := newBudget(0, nil), 0
 	err := b.send(t.Context(), func(context.Context) (float64, error) {
 		calls++
 		return 0, &cosmos.Error{Status: 503}

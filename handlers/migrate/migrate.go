@@ -140,7 +140,7 @@ func (t Transform) migration(env handlers.Env, s Settings) (*Migration, error) {
 	}
 	return New(container(database, s.TargetContainerName), t, &Options{
 		RequestUnits: float64(s.RequestUnits), Parallel: int(s.Parallel), TombstoneTTL: time.Duration(s.TombstoneTTL),
-		GuardProperty: s.GuardProperty, Logger: env.Log(),
+		GuardProperty: s.GuardProperty, Logger: env.Log(), Meter: env.Meter("cosmos"),
 	}), nil
 }
 
@@ -151,6 +151,7 @@ type Options struct {
 	TombstoneTTL  time.Duration // 24 h
 	GuardProperty string        // _halley
 	Logger        *zap.Logger   // none
+	Meter         *handlers.Meter
 }
 
 // Migration copies documents to one target. It is safe for concurrent use.
@@ -180,7 +181,7 @@ func New(target *cosmos.Container, transform Transform, opts *Options) *Migratio
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
 	}
-	b := newBudget(o.RequestUnits)
+	b := newBudget(o.RequestUnits, o.Meter)
 	return &Migration{target: target, transform: transform, options: o, budget: b, progress: newProgress(o.Logger, b)}
 }
 

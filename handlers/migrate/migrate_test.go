@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"halley/handlers"
+	"halley/handlers/handlerstest"
 	"halley/trigger"
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
@@ -173,12 +174,18 @@ func TestFailuresOfTheTarget(t *testing.T) {
 		t.Errorf("target is down: %v", v)
 	}
 	remove()
+	var sinks handlerstest.Sinks
+	s.options.Meter = handlers.Env{Measure: sinks.Measure}.Meter("cosmos")
+	s.budget.meter = s.options.Meter
 	s.Account().Inject(emulator.Fault{Method: http.MethodPost, Path: "/colls/target/", Status: 429, RetryAfter: 5 * time.Millisecond, Count: 3})
 	if v := triggertest.Deliver(t, s.Handle, batch...); len(v.Failed) != 0 {
 		t.Errorf("throttled: %v", v)
 	}
 	if p := s.Progress(); p.Throttled != 3 {
 		t.Errorf("progress %+v", p)
+	}
+	if total := sinks.Of("cosmos"); total.Throttled != 3 || total.Retries != 3 || total.OK < 3 || total.Rows != 2 {
+		t.Errorf("measured %+v", total)
 	}
 	s.requireLive(t, "1/a", "2/a")
 }

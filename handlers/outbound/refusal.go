@@ -34,6 +34,11 @@ func (e *StatusError) Error() string {
 	return text
 }
 
+// Throttled reports whether the server takes fewer requests than it gets.
+func (e *StatusError) Throttled() bool {
+	return e.Status == http.StatusTooManyRequests || e.Status == http.StatusServiceUnavailable
+}
+
 // maxText is the number of bytes of a refusal that are read.
 const maxText = 256
 

@@ -31,6 +31,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"halley/handlers"
 	"halley/handlers/once"
 	"halley/trigger"
 )
@@ -57,6 +58,10 @@ type Store struct {
 	// is delivered again, its effect is called again, and their positions stay. It is set
 	// before the first call of Apply.
 	Outdated func(ctx context.Context, documents []once.Document) ([]once.Document, error)
+
+	// Meter counts the changes whose effects were committed, if it is not nil. It is set
+	// before the first call of Apply; see [Measure] for the requests.
+	Meter *handlers.Meter
 
 	pool  *pgxpool.Pool
 	table pgx.Identifier
@@ -115,6 +120,7 @@ func (s *Store) Apply(ctx context.Context, b trigger.Batch, effect Effect) error
 			if applied || err != nil {
 				return err
 			}
+			s.Meter.Retried()
 		}
 		return fmt.Errorf("positions of the batch's documents in %s were changed %d times by other calls", s.table.Sanitize(), conflicts)
 	})
@@ -158,6 +164,7 @@ func (s *Store) try(ctx context.Context, b trigger.Batch, effect Effect) (applie
 	if err := tx.Commit(ctx); err != nil {
 		return false, fmt.Errorf("commit the effects of %d changes: %w", len(fresh), err)
 	}
+	s.Meter.Wrote(len(fresh))
 	return true, nil
 }
 

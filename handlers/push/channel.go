@@ -78,6 +78,7 @@ type Policy struct {
 	Top         handlers.Count
 	MaxAge      handlers.Interval
 	SendTimeout handlers.Interval
+	Meter       *handlers.Meter // of the channel; the one of Redis is made by Open
 }
 
 // Open returns the handler that notifies through a channel, and closes the channel. The
@@ -104,6 +105,7 @@ func (p Policy) notifier(env handlers.Env, c Channel) (*Notifier, error) {
 		return nil, fmt.Errorf("REDIS_URL %w", err)
 	}
 	env.OfferProbe(redisurl.Probe(env.Prefix, client))
+	redisurl.Measure(client, env.Meter("redis"))
 	return &Notifier{
 		boards:      &boards{redis: client, prefix: p.KeyPrefix, top: int(p.Top), keep: time.Duration(p.MaxAge)},
 		paths:       p.Result,
@@ -112,5 +114,6 @@ func (p Policy) notifier(env handlers.Env, c Channel) (*Notifier, error) {
 		sendTimeout: time.Duration(p.SendTimeout),
 		pauses:      outbound.Pauses{Longest: time.Duration(p.MaxAge)},
 		log:         env.Log(),
+		meter:       p.Meter,
 	}, nil
 }

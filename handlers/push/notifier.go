@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"halley/handlers"
 	"halley/handlers/game"
 	"halley/handlers/outbound"
 	"halley/trigger"
@@ -25,6 +26,7 @@ type Notifier struct {
 	maxAge      time.Duration
 	sendTimeout time.Duration
 	log         *zap.Logger
+	meter       *handlers.Meter
 	pauses      outbound.Pauses // by the address of the device
 	cooldowns   cooldowns
 	givenUp     atomic.Int64 // notifications of devices that did not answer in time
@@ -206,8 +208,10 @@ func (n *Notifier) send(ctx context.Context, o overtaking, device Subscription, 
 	defer cancel()
 	err := n.channel.Send(request, message(o), device)
 	outcome.took = time.Since(began)
+	n.meter.Ended(began, err)
 	switch {
 	case err == nil:
+		n.meter.Wrote(1)
 		outcome.err = n.boards.markNotified(ctx, o, device.ID)
 	case errors.Is(err, ErrEnded):
 		n.log.Info("subscription ended, removing it", zap.String("player", device.Player), zap.String("subscription", device.ID))

@@ -38,6 +38,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"halley/handlers"
 	"halley/handlers/once"
 	"halley/trigger"
 )
@@ -47,6 +48,10 @@ var ruleSource string
 
 // Store is the positions of one function. It is safe for concurrent use.
 type Store struct {
+	// Meter counts the changes whose effects were written, if it is not nil. It is set before
+	// the first call of Apply; see [redisurl.Measure] for the requests.
+	Meter *handlers.Meter
+
 	client *redis.Client
 	prefix string
 	script *redis.Script
@@ -88,6 +93,7 @@ func (s *Store) Apply(ctx context.Context, b trigger.Batch, arguments func(c tri
 	if err := s.script.Run(ctx, s.client, keys, values...).Err(); err != nil {
 		return fmt.Errorf("write the effects of %d changes to Redis: %w", len(keys), err)
 	}
+	s.Meter.Wrote(len(keys))
 	return errors.Join(failures...)
 }
 

@@ -29,7 +29,7 @@ func OpenFunction(ctx context.Context, env handlers.Env, s FunctionSettings) (tr
 	if err != nil {
 		return nil, nil, fmt.Errorf("setting %s%w", env.Prefix, err)
 	}
-	h := &handler{transport: pool, version: channelVersion}
+	h := &handler{transport: pool, version: channelVersion, meter: env.Meter("function")}
 	env.BorrowBatches() // a call is encoded before it is made
 	env.OfferProbe(handlers.Probe{What: "function of " + env.Prefix + "COMMAND", Try: h.probe})
 	return h.handle, pool.close, nil

@@ -45,7 +45,7 @@ func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, fun
 	if err != nil {
 		return nil, nil, fmt.Errorf("setting %s%w", env.Prefix, err)
 	}
-	h := &handler{transport: to, version: protocolVersion}
+	h := &handler{transport: to, version: protocolVersion, meter: env.Meter("function")}
 	env.BorrowBatches() // a call is encoded before it is made
 	env.OfferProbe(handlers.Probe{What: "function at " + to.String(), Try: h.probe})
 	return h.handle, to.close, nil
@@ -110,11 +110,15 @@ type handler struct {
 	transport transport
 	version   int // of the protocol that the transport speaks
 	calls     atomic.Int64
+	meter     *handlers.Meter
 }
 
 func (h *handler) handle(ctx context.Context, b trigger.Batch) error {
+	began := time.Now()
 	a, err := h.transport.call(ctx, h.newCall(b))
+	h.meter.Ended(began, err)
 	if err == nil {
+		h.meter.Wrote(len(b.Changes))
 		err = judge(b, a)
 	}
 	if err != nil {

@@ -10,6 +10,16 @@ import (
 // ErrTooLarge marks the error of a message that the broker never takes.
 var ErrTooLarge = errors.New("message is too large")
 
+// Published counts the messages that the broker has acknowledged, see [Verdict].
+func Published(failures []error) (published int) {
+	for _, err := range failures {
+		if err == nil {
+			published++
+		}
+	}
+	return published
+}
+
 // Verdict returns the error of a handler call from the outcomes of its messages: failures
 // has the error of each message, nil if the broker has acknowledged it. A message after
 // one that failed, of the same key, counts as failed too, so that the order of the key

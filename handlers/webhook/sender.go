@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"halley/handlers"
 	"halley/handlers/outbound"
 	"halley/trigger"
 )
@@ -43,6 +44,7 @@ type sender struct {
 	parallel  int
 	pauses    outbound.Pauses // of the one receiver, whose name in it is ""
 	log       *zap.Logger
+	meter     *handlers.Meter
 
 	mu        sync.Mutex // guards goneUntil
 	goneUntil time.Time
@@ -125,6 +127,7 @@ func (w *sender) post(ctx context.Context, b trigger.Batch, c trigger.Change) er
 	defer response.Body.Close()
 	if response.StatusCode/100 == 2 {
 		_, _ = io.CopyN(io.Discard, response.Body, maxAnswer) // its content does not matter
+		w.meter.Wrote(1)
 		return nil
 	}
 	refusal := outbound.ReadRefusal(w.server, response)

@@ -109,6 +109,8 @@ func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, fun
 	if err != nil {
 		return nil, nil, fmt.Errorf("setting %s%w", env.Prefix, err)
 	}
+	w.meter = env.Meter("webhook")
+	w.client.Transport = w.meter.Transport(w.client.Transport)
 	env.OfferProbe(w.probe(env.Prefix))
 	return w.handle, w.close, nil
 }

@@ -240,9 +240,14 @@ func TestOverloadedReceiverIsLeftAlone(t *testing.T) {
 	r := startReceiver(t)
 	t.Setenv("HALLEY_WEBHOOK_PARALLEL", "1")
 	r.Respond(refuseDocument("2", 503))
-	v := triggertest.Deliver(t, openHandler(t), upserts("1 ada", "2 bob", "3 cid", "4 dan")...)
+	var sinks handlerstest.Sinks
+	handle := handlerstest.Under(t, entry, handlers.Env{Measure: sinks.Measure})
+	v := triggertest.Deliver(t, handle, upserts("1 ada", "2 bob", "3 cid", "4 dan")...)
 	if !strings.HasPrefix(v.String(), `1 handled, 3 failed ["2" "3" "4"]`) || len(r.Requests()) != 2 {
 		t.Errorf("%v, %d requests", v, len(r.Requests()))
+	}
+	if total := sinks.Of("webhook"); total != (handlerstest.SinkTotal{OK: 1, Throttled: 1, Rows: 1}) {
+		t.Errorf("measured %+v", total)
 	}
 }
 

@@ -29,6 +29,7 @@ import (
 	"sync"
 	"time"
 
+	"halley/handlers"
 	"halley/handlers/once"
 	"halley/trigger"
 	"halley/trigger/cosmos"
@@ -53,6 +54,10 @@ type Store struct {
 	// ever. It must be longer than a change can be delivered late, and the container needs
 	// a default time to live, such as -1. It is set before the first use.
 	Keep time.Duration
+
+	// Meter measures the transactions, and counts the changes whose effects they have, if it
+	// is not nil. It is set before the first use.
+	Meter *handlers.Meter
 
 	container *cosmos.Container
 	name      string
@@ -155,6 +160,7 @@ func (t *attempt) apply(ctx context.Context, b trigger.Batch, effect Effect) (er
 		if !cosmos.IsConflict(err) && !cosmos.IsPreconditionFailed(err) {
 			return err
 		}
+		t.Meter.Retried()
 	}
 	return fmt.Errorf("other calls changed the same documents %d times: %w", conflicts, err)
 }
@@ -201,8 +207,12 @@ func (t *attempt) try(ctx context.Context, b trigger.Batch, effect Effect) error
 	if tx.Len() > cosmos.MaxTransaction || tx.Size() > maxBody && len(b.Changes) > 1 {
 		return fmt.Errorf("the effects of %d changes have %d writes of %d bytes: %w", len(fresh), tx.Len(), tx.Size(), errTooLarge)
 	}
-	if _, err := t.container.Commit(ctx, cosmos.NewPartitionKey(t.values...), tx); err != nil {
+	began := time.Now()
+	_, err = t.container.Commit(ctx, cosmos.NewPartitionKey(t.values...), tx)
+	t.Meter.Ended(began, err)
+	if err != nil {
 		return fmt.Errorf("write the effects of %d changes: %w", len(fresh), err)
 	}
+	t.Meter.Wrote(len(fresh))
 	return nil
 }

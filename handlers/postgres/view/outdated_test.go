@@ -100,6 +100,8 @@ func TestLaterVersionWinsOverAddedColumn(t *testing.T) {
 		t.Fatal(err)
 	}
 	newer := newView(pool, d)
+	var sinks handlerstest.Sinks
+	newer.positions.Meter = handlers.Env{Measure: sinks.Measure}.Meter("postgres")
 	lookUp, looks := newer.positions.Outdated, 0
 	newer.positions.Outdated = func(ctx context.Context, documents []once.Document) ([]once.Document, error) {
 		found, err := lookUp(ctx, documents)
@@ -115,6 +117,9 @@ func TestLaterVersionWinsOverAddedColumn(t *testing.T) {
 	}
 	requireLines(t, pool, allRows, "a y - 2")
 	requireLines(t, pool, allTotals, "- 1 2")
+	if total := sinks.Of("postgres"); total.Retries != 1 || total.Rows != 0 {
+		t.Errorf("measured %+v", total)
+	}
 	if looks != 1 {
 		t.Errorf("looked %d times for rows that lack columns", looks)
 	}

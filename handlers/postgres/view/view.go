@@ -36,6 +36,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"halley/handlers"
+	"halley/handlers/postgres"
 	"halley/trigger"
 )
 
@@ -59,11 +60,14 @@ func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, fun
 	if err != nil {
 		return nil, nil, fmt.Errorf("setting %sPOSTGRES_URL %w", env.Prefix, err)
 	}
+	meter := env.Meter("postgres")
+	postgres.Measure(config, meter)
 	pool, err := pgxpool.NewWithConfig(context.Background(), config)
 	if err != nil {
 		return nil, nil, fmt.Errorf("setting %sPOSTGRES_URL: %w", env.Prefix, err)
 	}
 	view := newView(pool, d)
+	view.positions.Meter = meter
 	view.hint = fmt.Sprintf("set %sCREATE_TABLES=true, or run", env.Prefix)
 	env.OfferProbe(view.probe(env.Prefix, config.ConnConfig.Host))
 	return view.Handler(), func() error { pool.Close(); return nil }, nil

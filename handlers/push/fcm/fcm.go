@@ -80,13 +80,14 @@ func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, fun
 	if err != nil {
 		return nil, nil, fmt.Errorf("setting %s%w", env.Prefix, err)
 	}
+	c.meter = env.Meter("fcm")
 	env.OfferProbe(handlers.Probe{What: "access token of the service account " + c.tokens.account.ClientEmail, Try: func(ctx context.Context) error {
 		if _, err := c.tokens.token(ctx); err != nil {
 			return fmt.Errorf("%w: correct %sSERVICE_ACCOUNT", err, env.Prefix)
 		}
 		return nil
 	}})
-	policy := push.Policy{RedisURL: s.RedisURL, KeyPrefix: s.KeyPrefix, Result: s.Result, Top: s.Top, MaxAge: s.MaxAge, SendTimeout: s.SendTimeout}
+	policy := push.Policy{RedisURL: s.RedisURL, KeyPrefix: s.KeyPrefix, Result: s.Result, Top: s.Top, MaxAge: s.MaxAge, SendTimeout: s.SendTimeout, Meter: c.meter}
 	return policy.Open(env, c)
 }
 
@@ -99,6 +100,7 @@ type channel struct {
 	tokens      *tokenSource
 	ttl         time.Duration
 	title, body string
+	meter       *handlers.Meter
 }
 
 func newChannel(env handlers.Env, s Settings) (*channel, error) {
@@ -157,6 +159,7 @@ func (c *channel) Send(ctx context.Context, m push.Message, device push.Subscrip
 		if token, err = c.tokens.token(ctx); err != nil {
 			return err
 		}
+		c.meter.Retried()
 		err = c.post(ctx, text, token)
 	}
 	return err

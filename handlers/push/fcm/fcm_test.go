@@ -31,6 +31,7 @@ type stage struct {
 	service *fcmservice.Service
 	env     handlers.Env
 	logs    *observer.ObservedLogs
+	sinks   handlerstest.Sinks
 	handle  trigger.Handler
 }
 
@@ -63,7 +64,7 @@ func newStage(t testing.TB, settings map[string]string) *stage {
 	}
 	core, logs := observer.New(zap.InfoLevel)
 	s := &stage{t: t, service: service, env: handlerstest.Env(w), logs: logs}
-	s.env.Logger = zap.New(core)
+	s.env.Logger, s.env.Measure = zap.New(core), s.sinks.Measure
 	s.handle = handlerstest.Under(t, entry, s.env)
 	return s
 }
@@ -157,6 +158,9 @@ func TestAccessToken(t *testing.T) {
 	s.played("bob 1000")
 	if s.service.Grants() != 2 || len(s.service.Received()) != 6 {
 		t.Errorf("%d tokens, %d received", s.service.Grants(), len(s.service.Received()))
+	}
+	if total := s.sinks.Of("fcm"); total != (handlerstest.SinkTotal{OK: 6, Rows: 6, Retries: 1}) {
+		t.Errorf("measured %+v", total)
 	}
 }
 

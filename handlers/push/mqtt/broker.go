@@ -14,6 +14,7 @@ import (
 	"github.com/eclipse/paho.golang/packets"
 	"github.com/eclipse/paho.golang/paho"
 
+	"halley/handlers"
 	"halley/handlers/push"
 )
 
@@ -34,6 +35,7 @@ type broker struct {
 	clientID string
 	timeout  time.Duration
 	slot     chan struct{} // capacity 1: held by the call that connects
+	meter    *handlers.Meter
 
 	mu      sync.Mutex // guards current and closed
 	current *link
@@ -66,6 +68,7 @@ func (b *broker) publish(ctx context.Context, m message) error {
 		if l, err = b.client(ctx); err != nil {
 			return err
 		}
+		b.meter.Retried()
 		answer, err = l.Publish(ctx, m.packet())
 	}
 	switch {

@@ -76,13 +76,14 @@ func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, fun
 	if err != nil {
 		return nil, nil, fmt.Errorf("setting %s%w", env.Prefix, err)
 	}
+	c.broker.meter = env.Meter("mqtt")
 	env.OfferProbe(handlers.Probe{What: c.broker.server, Try: func(ctx context.Context) error {
 		if _, err := c.broker.client(ctx); err != nil {
 			return fmt.Errorf("%w: start it, or correct %sURL", err, env.Prefix)
 		}
 		return nil
 	}})
-	policy := push.Policy{RedisURL: s.RedisURL, KeyPrefix: s.KeyPrefix, Result: s.Result, Top: s.Top, MaxAge: s.MaxAge, SendTimeout: s.SendTimeout}
+	policy := push.Policy{RedisURL: s.RedisURL, KeyPrefix: s.KeyPrefix, Result: s.Result, Top: s.Top, MaxAge: s.MaxAge, SendTimeout: s.SendTimeout, Meter: c.broker.meter}
 	return policy.Open(env, c)
 }
 

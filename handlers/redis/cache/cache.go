@@ -59,7 +59,10 @@ func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, fun
 		return nil, nil, errors.Join(err, client.Close())
 	}
 	env.OfferProbe(redisurl.Probe(env.Prefix, client))
-	return New(client, d).Handler(), client.Close, nil
+	cache, meter := New(client, d), env.Meter("redis")
+	redisurl.Measure(client, meter)
+	cache.positions.Meter = meter
+	return cache.Handler(), client.Close, nil
 }
 
 func (s Settings) definition(prefix string) (d Definition, err error) {

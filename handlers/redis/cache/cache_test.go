@@ -260,3 +260,19 @@ func TestUnreachableRedisIsRetried(t *testing.T) {
 		t.Errorf("verdict is %s, probe %v", v, err)
 	}
 }
+
+// A script that Redis does not have yet is sent again with its text.
+func TestRequestsAreMeasured(t *testing.T) {
+	configure(t)
+	t.Setenv("HALLEY_CACHE_REDIS_URL", "redis://"+miniredis.RunT(t).Addr())
+	var sinks handlerstest.Sinks
+	handle := handlerstest.Under(t, entry(), handlers.Env{Measure: sinks.Measure})
+	for id := range 2 {
+		if v := triggertest.Deliver(t, handle, triggertest.Upsert(fmt.Sprintf(`{"id":"%d"}`, id), "k")); len(v.Failed) > 0 {
+			t.Fatal(v)
+		}
+	}
+	if total := sinks.Of("redis"); total.Rows != 2 || total.Retries != 1 || total.OK < 3 || total.Errors > 0 {
+		t.Errorf("measured %+v", total)
+	}
+}

@@ -39,7 +39,8 @@ func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, fun
 	}
 	env.OfferProbe(redisurl.Probe(env.Prefix, client))
 	board := New(client, s.KeyPrefix)
-	board.paths = s.Result
+	board.paths, board.meter = s.Result, env.Meter("redis")
+	redisurl.Measure(client, board.meter)
 	return board.Handler(), client.Close, nil
 }
 
@@ -48,6 +49,7 @@ type Boards struct {
 	redis  *redis.Client
 	prefix string
 	paths  game.Paths // of the results in documents
+	meter  *handlers.Meter
 }
 
 // New returns the boards whose keys begin with prefix, of documents that are results. The caller closes client
@@ -68,7 +70,11 @@ func (b *Boards) Handler() trigger.Handler {
 		if err := b.Record(ctx, results); err != nil {
 			return err
 		}
-		return b.recordLatest(ctx, batch.Epoch, changes, results)
+		if err := b.recordLatest(ctx, batch.Epoch, changes, results); err != nil {
+			return err
+		}
+		b.meter.Wrote(len(results))
+		return nil
 	}
 }
 

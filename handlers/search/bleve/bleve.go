@@ -62,7 +62,9 @@ func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, fun
 		return nil, nil, fmt.Errorf("setting %s%w", env.Prefix, err)
 	}
 	env.OfferProbe(probe(env.Prefix, s.Directory))
-	h := &handler{index: New(s.Directory, s.Fields), address: s.QueryAddress, log: env.Log(), starting: make(chan struct{}, 1)}
+	index := New(s.Directory, s.Fields)
+	index.meter = env.Meter("bleve")
+	h := &handler{index: index, address: s.QueryAddress, log: env.Log(), starting: make(chan struct{}, 1)}
 	return h.handle, h.close, nil
 }
 

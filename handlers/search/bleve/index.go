@@ -16,6 +16,7 @@ import (
 	"github.com/blevesearch/bleve/v2/mapping"
 	index "github.com/blevesearch/bleve_index_api"
 
+	"halley/handlers"
 	"halley/handlers/position"
 	"halley/handlers/search"
 	"halley/trigger"
@@ -112,7 +113,8 @@ type Index struct {
 	directory string
 	fields    []string
 	queryTime time.Duration // that a query may take
-	used      *shared       // nil before the first use, and after Close
+	meter     *handlers.Meter
+	used      *shared // nil before the first use, and after Close
 }
 
 // New returns the index in a directory, without opening it. fields are the properties
@@ -193,7 +195,13 @@ func (x *Index) write(to blevesearch.Index, b trigger.Batch) (refused []error, e
 	if batch.Size() == 0 {
 		return refused, nil
 	}
-	return refused, to.Batch(batch)
+	began := time.Now()
+	err = to.Batch(batch)
+	x.meter.Ended(began, err)
+	if err == nil {
+		x.meter.Wrote(batch.Size())
+	}
+	return refused, err
 }
 
 // entryOf returns the entry of a change. An error means that the document can never be

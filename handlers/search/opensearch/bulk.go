@@ -120,13 +120,17 @@ func (x *Index) send(ctx context.Context, operations []operation, v *verdicts) e
 	if len(answer.Items) != len(operations) {
 		return fmt.Errorf("index %d changes: the answer has %d items", len(operations), len(answer.Items))
 	}
+	written := 0
 	for i, o := range operations {
 		result, ok := answer.Items[i][o.kind]
 		if !ok {
 			return fmt.Errorf("index %d changes: item %d of the answer is not of the operation %s", len(operations), i, o.kind)
 		}
-		v.judge(o, result)
+		if v.judge(o, result) {
+			written++
+		}
 	}
+	x.meter.Wrote(written)
 	return nil
 }
 
@@ -160,10 +164,12 @@ type verdicts struct {
 	first           error // of those that failed
 }
 
-// judge maps the status of an operation.
-func (v *verdicts) judge(o operation, r bulkResult) {
+// judge maps the status of an operation, and reports whether the index has taken it.
+func (v *verdicts) judge(o operation, r bulkResult) (written bool) {
 	switch {
-	case r.Status >= 200 && r.Status < 300, r.Status == http.StatusConflict:
+	case r.Status >= 200 && r.Status < 300:
+		return true
+	case r.Status == http.StatusConflict:
 	case r.Status == http.StatusNotFound && o.kind == "delete" && r.Error == nil:
 	case r.Status == http.StatusBadRequest:
 		v.refuse(o.change, fmt.Errorf("the index refuses the document: %w", r.err()))
@@ -174,6 +180,7 @@ func (v *verdicts) judge(o operation, r bulkResult) {
 			v.first = err
 		}
 	}
+	return false
 }
 
 func (v *verdicts) refuse(c trigger.Change, err error) {

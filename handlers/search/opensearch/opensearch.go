@@ -102,6 +102,8 @@ func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, fun
 	if err != nil {
 		return nil, nil, fmt.Errorf("setting %s%w", env.Prefix, err)
 	}
+	x.meter = env.Meter("opensearch")
+	x.client.Transport = x.meter.Transport(x.client.Transport)
 	env.OfferProbe(x.probe(env.Prefix))
 	return x.Handle, x.Close, nil
 }
@@ -111,6 +113,7 @@ type Index struct {
 	settings Settings
 	cluster  *url.URL
 	client   *http.Client
+	meter    *handlers.Meter
 }
 
 // New returns the index that the settings describe. It does no I/O. The error begins with

@@ -202,6 +202,31 @@ func TestLongIDsAndFields(t *testing.T) {
 	}
 }
 
+// Rows are the operations that the index has taken, not those that it has a newer version of.
+func TestRequestsAreMeasured(t *testing.T) {
+	c := newCluster(t)
+	setFor(t, c)
+	var sinks handlerstest.Sinks
+	handle := handlerstest.Under(t, entry, handlers.Env{Measure: sinks.Measure})
+	newer := product("1", "tea")
+	newer.LSN = 9
+	for _, batch := range [][]trigger.Change{{newer, product("2", "coffee")}, {product("1", "old tea")}} {
+		if v := triggertest.Deliver(t, handle, batch...); len(v.Failed) > 0 {
+			t.Fatal(v)
+		}
+	}
+	c.answer = func(w http.ResponseWriter) bool {
+		w.WriteHeader(http.StatusTooManyRequests)
+		return true
+	}
+	if v := triggertest.Deliver(t, handle, product("3", "milk")); len(v.Failed) != 1 {
+		t.Error(v)
+	}
+	if total := sinks.Of("opensearch"); total != (handlerstest.SinkTotal{OK: 2, Throttled: 1, Rows: 2}) {
+		t.Errorf("measured %+v", total)
+	}
+}
+
 func TestSearch(t *testing.T) {
 	c := newCluster(t)
 	handle := open(t, c)

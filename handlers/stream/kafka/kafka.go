@@ -56,6 +56,10 @@ func open(env handlers.Env, s Settings) (*producer, error) {
 	if err != nil {
 		return nil, err
 	}
+	meter := env.Meter("kafka")
+	if meter != nil {
+		options = append(options, kgo.WithHooks(requestHook{meter}))
+	}
 	client, err := kgo.NewClient(options...)
 	if err != nil {
 		return nil, fmt.Errorf("BROKERS or another one cannot be used: %w", err)
@@ -65,6 +69,7 @@ func open(env handlers.Env, s Settings) (*producer, error) {
 		client:   client,
 		topic:    topic,
 		settings: s,
+		meter:    meter,
 	}, nil
 }
 
@@ -74,6 +79,22 @@ type producer struct {
 	client   *kgo.Client
 	topic    string
 	settings Settings
+	meter    *handlers.Meter
+}
+
+// requestHook measures the requests that publish records. The client repeats one that has
+// failed.
+type requestHook struct{ meter *handlers.Meter }
+
+// OnBrokerE2E implements [kgo.HookBrokerE2E].
+func (h requestHook) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, request kgo.BrokerE2E) {
+	if key != int16(kmsg.Produce) {
+		return
+	}
+	h.meter.Ended(time.Now().Add(-request.DurationE2E()), request.Err())
+	if request.Err() != nil {
+		h.meter.Retried()
+	}
 }
 
 func (p *producer) handle(ctx context.Context, b trigger.Batch) error {
@@ -83,7 +104,9 @@ func (p *producer) handle(ctx context.Context, b trigger.Batch) error {
 	if err != nil {
 		return err
 	}
-	return stream.Verdict(messages, p.publish(ctx, messages))
+	failures := p.publish(ctx, messages)
+	p.meter.Wrote(stream.Published(failures))
+	return stream.Verdict(messages, failures)
 }
 
 // acknowledgement is the end of one record.

@@ -12,6 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"halley/handlers"
+	"halley/handlers/handlerstest"
 	"halley/handlers/stream"
 	"halley/trigger"
 	"halley/trigger/triggertest"
@@ -254,8 +256,15 @@ func TestClientRetries(t *testing.T) {
 		}
 		return nil, errors.New("connection is cut"), true
 	})
-	if v := triggertest.Deliver(t, opened(t), sized("1", 1), sized("2", 1)); v.Err != nil {
+	var sinks handlerstest.Sinks
+	env := environment
+	env.Measure = sinks.Measure
+	handle := handlerstest.Under(t, handlers.New("kafka", "", Open), env)
+	if v := triggertest.Deliver(t, handle, sized("1", 1), sized("2", 1)); v.Err != nil {
 		t.Errorf("verdict: %v", v)
+	}
+	if total := sinks.Of("kafka"); total.OK == 0 || total.Errors != 2 || total.Retries != 2 || total.Rows != 2 {
+		t.Errorf("measured %+v", total)
 	}
 	if got := len(changes.records(t, brokers)); got != 2 || lost < 3 {
 		t.Errorf("%d records after %d requests", got, lost)

@@ -44,6 +44,7 @@ func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, fun
 		subject:    s.Subject,
 		timeout:    time.Duration(s.PublishTimeout),
 		connection: connect(s.servers(), login, env.Log()),
+		meter:      env.Meter("nats"),
 	}
 	env.OfferProbe(handlers.Probe{What: fmt.Sprintf("JetStream at %v", s.servers()), Try: func(ctx context.Context) error { return p.probe(ctx, env.Prefix) }})
 	return p.handle, p.connection.close, nil
@@ -55,6 +56,7 @@ type publisher struct {
 	subject    string // template
 	timeout    time.Duration
 	connection *connection
+	meter      *handlers.Meter
 }
 
 // maxParallel is the number of messages of a batch that wait for their acknowledgement
@@ -72,7 +74,9 @@ func (p *publisher) handle(ctx context.Context, b trigger.Batch) error {
 	if err != nil {
 		return err
 	}
-	return stream.Verdict(messages, p.publishAll(ctx, js, messages))
+	failures := p.publishAll(ctx, js, messages)
+	p.meter.Wrote(stream.Published(failures))
+	return stream.Verdict(messages, failures)
 }
 
 // publishAll publishes the messages of different keys at the same time. failures has the
@@ -116,11 +120,13 @@ func (p *publisher) publish(ctx context.Context, js jetstream.JetStream, m strea
 	if err != nil {
 		return fmt.Errorf("%w: its subject %w", stream.ErrTooLarge, err) // settings are checked, so it is the key
 	}
+	began := time.Now()
 	_, err = js.PublishMsg(ctx, &natsgo.Msg{
 		Subject: to,
 		Data:    m.Value,
 		Header:  natsgo.Header{jetstream.MsgIDHeader: {m.ID}, stream.HeaderKey: {string(m.Key)}},
 	})
+	p.meter.Ended(began, err)
 	switch {
 	case errors.Is(err, natsgo.ErrMaxPayload):
 		return fmt.Errorf("%w: %d bytes, the servers take %d with headers (max_payload)", stream.ErrTooLarge, len(m.Value), p.connection.maxPayload())

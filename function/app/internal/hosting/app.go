@@ -96,6 +96,7 @@ func (a *App) open(ctx context.Context, f settings.Function) error {
 	}
 	env := a.accounts.Env(f, at.Monitored, cmp.Or(a.options.HandlerLog, a.Log))
 	env.Follow = func(c handlers.RangeCallbacks) { followRanges(&fn, c) }
+	env.Measure = func(u handlers.SinkUse) { a.metrics.ObserveSink(f.Name, u) }
 	env.Borrow = func() { fn.ReuseBuffers = true }
 	handler, closer, err := f.Open(ctx, env, f.Own)
 	if err != nil {

@@ -77,6 +77,8 @@ func TestSignalsFollowTheRun(t *testing.T) {
 		`halley_leases{function="leaderboard",state="held"} 2`, `halley_requests_total{operation="feed",outcome="ok"}`,
 		`halley_request_units_total{operation="write"}`, `halley_feed_polls_total{outcome="idle"}`, `halley_lag_transactions{function="leaderboard",range="0"}`,
 		`halley_handler_duration_seconds_count{function="leaderboard",outcome="failed"}`, `halley_lease_events_total{event="acquired",function="leaderboard"} 2`,
+		`halley_sink_requests_total{function="leaderboard",outcome="throttled",sink="redis"} 0`, `halley_sink_rows_total{function="leaderboard",sink="redis"}`,
+		`halley_sink_retries_total{function="leaderboard",sink="redis"} 0`,
 		`halley_dead_letters_total{function="leaderboard"} 0`, `halley_read_ahead_bytes`, `halley_checkpoint_age_seconds`,
 	} {
 		if !strings.Contains(body, says) {

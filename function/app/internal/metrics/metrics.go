@@ -8,6 +8,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"halley/handlers"
 	"halley/trigger"
 	"halley/trigger/stall"
 )
@@ -23,6 +24,7 @@ type Metrics struct {
 	leaseEvents    *prometheus.CounterVec
 	flushes        *prometheus.CounterVec
 	requests       requestCounter
+	sinks          sinkMetrics
 }
 
 // New returns the metrics of a process. status is called at each read of the metrics,
@@ -46,14 +48,12 @@ func New(status func() []trigger.Status) *Metrics {
 			units:    counter(requestUnitsName, "Request units that Cosmos DB has charged.", operationLabel),
 			polls:    counter(pollsName, "Reads of the feed by outcome: changes, idle, throttled or failed.", outcomeLabel),
 		},
+		sinks: newSinkMetrics(),
 	}
+	m.registry.MustRegister(m.sinks.requests, m.sinks.rows, m.sinks.retries, m.sinks.seconds)
 	m.registry.MustRegister(m.handlerSeconds, m.batchChanges, m.changes, m.deadLetters, m.postponed, m.leaseEvents, m.flushes, m.requests.attempts, m.requests.units, m.requests.polls,
 		&statusCollector{status})
 	return m
-}
-
-func counter(name, help string, labels ...string) *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 }
 
 // Gatherer returns the metrics for an exporter.
@@ -102,6 +102,9 @@ func (m *Metrics) Observe(e trigger.Event) {
 		m.leaseEvents.WithLabelValues(e.Function, string(e.Kind)).Inc()
 	}
 }
+
+// ObserveSink counts what the handler of a function tells of a sink.
+func (m *Metrics) ObserveSink(function string, u handlers.SinkUse) { m.sinks.observe(function, u) }
 
 func (m *Metrics) countCall(e trigger.Event, outcome string) {
 	m.handlerSeconds.WithLabelValues(e.Function, outcome).Observe(e.Duration.Seconds())

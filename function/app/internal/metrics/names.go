@@ -25,15 +25,20 @@ const (
 	requestsName       = "halley_requests_total"
 	requestUnitsName   = "halley_request_units_total"
 	pollsName          = "halley_feed_polls_total"
+	sinkRequestsName   = "halley_sink_requests_total"
+	sinkSecondsName    = "halley_sink_duration_seconds"
+	sinkRowsName       = "halley_sink_rows_total"
+	sinkRetriesName    = "halley_sink_retries_total"
 )
 
 // Labels. Each has the names of functions, the tokens of leases, or a few constants.
 const (
 	functionLabel  = "function"
 	rangeLabel     = "range"
-	outcomeLabel   = "outcome"   // of handler calls, changes, flushes, requests and polls
+	outcomeLabel   = "outcome"   // of handler calls, changes, flushes, requests, polls and requests to sinks
 	causeLabel     = "cause"     // of a stall, see stall.Kind
 	stateLabel     = "state"     // of a lease: held, free or paused
 	eventLabel     = "event"     // in the life of a lease
 	operationLabel = "operation" // of a request
+	sinkLabel      = "sink"      // kind of a sink
 )

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"halley/handlers"
 	"halley/handlers/game"
@@ -101,14 +102,18 @@ func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, fun
 		}
 		return nil
 	}})
+	meter := env.Meter("redis")
 	return trigger.Documents(func(_ context.Context, results []game.Result) error {
+		began := time.Now()
 		server, err := connect()
+		meter.Ended(began, err)
 		if err != nil {
 			return fmt.Errorf("record %d results in Redis: %w", len(results), err)
 		}
 		for _, r := range results {
 			server.record(s.KeyPrefix, r)
 		}
+		meter.Wrote(len(results))
 		return nil
 	}), nil, nil
 }
