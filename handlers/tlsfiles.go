@@ -16,11 +16,14 @@ type TLSFiles struct {
 	Key  string // its private key
 }
 
-// Config returns the configuration of TLS, nil if no file is named. The client certificate is
-// read again for each connection, so that it may be renewed while the handler runs. An error
-// begins with the name of a setting.
-func (f TLSFiles) Config() (*tls.Config, error) {
-	if f == (TLSFiles{}) {
+// Config returns the configuration of TLS, nil if the handler connects without TLS: then no
+// file may be named. The client certificate is read again for each connection, so that it may
+// be renewed while the handler runs. An error begins with the name of a setting.
+func (f TLSFiles) Config(withTLS bool) (*tls.Config, error) {
+	switch {
+	case !withTLS && f != (TLSFiles{}):
+		return nil, errors.New("CA_FILE, CERT_FILE or KEY_FILE is set, but the connection is without TLS; write a URL with TLS, or remove them")
+	case !withTLS:
 		return nil, nil
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}

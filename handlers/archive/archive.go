@@ -70,6 +70,7 @@ type Settings struct {
 	BlobContainer    string            `split_words:"true" desc:"blob container of the archive; it is created if it does not exist"`
 	ConnectionString handlers.Secret   `split_words:"true" desc:"connection string of its storage account"`
 	AccountURL       string            `split_words:"true" desc:"instead: https://ACCOUNT.blob.core.windows.net, used with the Entra ID identity of the machine"`
+	RequestTimeout   handlers.Interval `split_words:"true" default:"1m" desc:"time for one attempt of a request to the storage account"`
 	Directory        string            `desc:"instead of a blob container: a directory, which is created"`
 	Prefix           string            `default:"archive/" desc:"begins the name of every blob; each function has its own"`
 	Format           Format            `default:"parquet" desc:"parquet, or jsonl: JSON lines with gzip"`
@@ -119,6 +120,8 @@ func (s Settings) validateStore() error {
 		return fmt.Errorf("BLOB_CONTAINER is %q; write 3 to 63 lower-case letters, digits and single hyphens", s.BlobContainer)
 	case s.BlobContainer != "" && (s.ConnectionString == "") == (s.AccountURL == ""):
 		return errors.New("CONNECTION_STRING or ACCOUNT_URL must be set, and not both")
+	case s.BlobContainer != "" && s.RequestTimeout < handlers.Interval(time.Second):
+		return fmt.Errorf("REQUEST_TIMEOUT is %v; write 1s or more", s.RequestTimeout)
 	case s.AccountURL != "" && (!strings.HasPrefix(s.AccountURL, "https://") || strings.ContainsAny(s.AccountURL, "?@#")):
 		return errors.New("ACCOUNT_URL is not a URL such as https://ACCOUNT.blob.core.windows.net, without a signature")
 	}
@@ -131,7 +134,7 @@ func (s Settings) store() (Store, error) {
 		return Directory(s.Directory), nil
 	}
 	options := container.ClientOptions{ClientOptions: azcore.ClientOptions{
-		Transport: cosmos.LimitErrors(nil), PerRetryPolicies: []policy.Policy{attemptCounter{}},
+		Transport: cosmos.LimitErrors(nil), Retry: policy.RetryOptions{TryTimeout: time.Duration(s.RequestTimeout)}, PerRetryPolicies: []policy.Policy{attemptCounter{}},
 	}}
 	if s.AccountURL != "" {
 		identity, err := azidentity.NewDefaultAzureCredential(nil)

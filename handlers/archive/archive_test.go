@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -327,7 +329,7 @@ func TestLinesHaveColumns(t *testing.T) {
 }
 
 func TestSettingsAreChecked(t *testing.T) {
-	good := Settings{BlobContainer: "archive", AccountURL: "https://a.blob.core.windows.net", Format: Parquet, Partition: Hourly, Prefix: "a/"}
+	good := Settings{BlobContainer: "archive", AccountURL: "https://a.blob.core.windows.net", Format: Parquet, Partition: Hourly, Prefix: "a/", RequestTimeout: handlers.Interval(time.Minute)}
 	for want, spoil := range map[string]func(*Settings){
 		"setting HALLEY_ARCHIVE_BLOB_CONTAINER is empty; name the blob container":              func(s *Settings) { s.BlobContainer = "" },
 		`setting HALLEY_ARCHIVE_BLOB_CONTAINER is "Blobs"; write 3 to 63`:                      func(s *Settings) { s.BlobContainer = "Blobs" },
@@ -448,6 +450,30 @@ func TestRequestsToTheAccountAreMeasured(t *testing.T) {
 	}
 	if total := sinks.Of("blob"); total != (handlerstest.SinkTotal{OK: 2, Rows: 2, Retries: 2}) || puts != 4 {
 		t.Errorf("measured %+v of %d requests", total, puts)
+	}
+}
+
+// An attempt that gets no answer is repeated, so that it does not take the time of the call.
+func TestAttemptsAreBounded(t *testing.T) {
+	var puts atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // so that the server notices the end of the connection
+		if puts.Add(1) == 1 {
+			<-r.Context().Done()
+			return
+		}
+		w.WriteHeader(http.StatusCreated)
+	}))
+	defer server.Close()
+	store, err := Settings{
+		ConnectionString: handlers.Secret("AccountName=vault;AccountKey=c2VjcmV0;BlobEndpoint=" + server.URL + "/"), BlobContainer: "archive",
+		RequestTimeout: handlers.Interval(20 * time.Millisecond),
+	}.store()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if existed, err := store.Create(t.Context(), "x", []byte("x"), "text/plain"); existed || err != nil || puts.Load() != 2 {
+		t.Errorf("%v, %v after %d attempts", existed, err, puts.Load())
 	}
 }
 

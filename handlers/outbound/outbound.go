@@ -21,6 +21,7 @@
 package outbound
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -125,19 +126,34 @@ const (
 	maxAnswer  = 1 << 20
 )
 
+// Connections are the options of [Rules.ClientOf].
+type Connections struct {
+	Timeout time.Duration // of a request, with its answer
+	Most    int           // connections to one host; 0 is no bound
+	TLS     *tls.Config   // nil trusts the certificates of the system
+}
+
 // Client returns a client that obeys the rules. A request takes at most the
 // timeout, with its answer. The client is safe for concurrent use; the caller
 // closes its idle connections.
 func (r Rules) Client(timeout time.Duration) *http.Client {
+	return r.ClientOf(Connections{Timeout: timeout})
+}
+
+// ClientOf is [Rules.Client] with options for connections.
+func (r Rules) ClientOf(c Connections) *http.Client {
+	timeout := c.Timeout
 	dialer := &net.Dialer{Timeout: timeout, Control: r.control}
 	return &http.Client{
 		Timeout:       timeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &Transport{rules: r, Transport: &http.Transport{
 			DialContext:            dialer.DialContext,
+			TLSClientConfig:        c.TLS,
 			TLSHandshakeTimeout:    timeout,
 			MaxResponseHeaderBytes: maxHeaders,
-			MaxIdleConnsPerHost:    8,
+			MaxConnsPerHost:        c.Most,
+			MaxIdleConnsPerHost:    max(c.Most, 8),
 			MaxIdleConns:           64,
 			IdleConnTimeout:        90 * time.Second,
 			ForceAttemptHTTP2:      true,

@@ -51,14 +51,20 @@ func newEndpoint(s Settings) (*endpoint, error) {
 	if err := checkURL(s.URL, bool(s.PlainHTTP)); err != nil {
 		return nil, err
 	}
+	config, err := handlers.TLSFiles{CA: s.CAFile, Cert: s.CertFile, Key: s.KeyFile}.Config(strings.HasPrefix(s.URL.Reveal(), "https:"))
+	if err != nil {
+		return nil, err
+	}
 	return &endpoint{url: s.URL, token: s.Token, timeout: time.Duration(s.RequestTimeout), client: &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
 			Proxy:                  http.ProxyFromEnvironment,
 			DialContext:            (&net.Dialer{Timeout: dialTime}).DialContext,
+			TLSClientConfig:        config,
 			TLSHandshakeTimeout:    dialTime,
 			MaxResponseHeaderBytes: 64 << 10,
-			MaxIdleConnsPerHost:    64,
+			MaxConnsPerHost:        int(s.PoolSize),
+			MaxIdleConnsPerHost:    int(s.PoolSize),
 			IdleConnTimeout:        90 * time.Second,
 			ForceAttemptHTTP2:      true,
 		},

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"halley/handlers/handlerstest"
+	"halley/trigger"
 	"halley/trigger/triggertest"
 )
 
@@ -119,5 +121,22 @@ func TestLongAnswer(t *testing.T) {
 	v := triggertest.Deliver(t, opened(t), document("1", "do", ""))
 	if len(v.Failed) != 1 || !strings.Contains(fmt.Sprint(v.Err), "malformed: it has more than") {
 		t.Errorf("verdict: %v", v)
+	}
+}
+
+func TestTLSAndPool(t *testing.T) {
+	config, files := handlerstest.Certificate(t)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	server.TLS = config
+	server.StartTLS()
+	defer server.Close()
+	t.Setenv("HALLEY_REMOTE_URL", server.URL)
+	handlerstest.RequireTLS(t, "HALLEY_REMOTE_", files, func() trigger.Verdict { return triggertest.Deliver(t, opened(t), changesOf(1)...) })
+	e, err := newEndpoint(Settings{URL: "https://functions.example", PoolSize: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pool := e.client.Transport.(*http.Transport); pool.MaxConnsPerHost != 3 || pool.MaxIdleConnsPerHost != 3 {
+		t.Errorf("%d connections, %d idle", pool.MaxConnsPerHost, pool.MaxIdleConnsPerHost)
 	}
 }

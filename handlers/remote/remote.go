@@ -33,6 +33,10 @@ type Settings struct {
 	URL            handlers.URL      `desc:"the function over HTTP: http:// on loopback, https:// anywhere; URL or COMMAND is required"`
 	Token          handlers.Secret   `desc:"sent as bearer token in the header authorization, over HTTP"`
 	PlainHTTP      handlers.Toggle   `split_words:"true" desc:"allow http:// to other hosts than loopback; documents are then sent in clear text"`
+	PoolSize       handlers.Count    `split_words:"true" default:"64" desc:"connections to the function, at most, over HTTP"`
+	CAFile         string            `split_words:"true" desc:"certificates that TLS trusts, PEM; by default those of the system"`
+	CertFile       string            `split_words:"true" desc:"client certificate for TLS, PEM"`
+	KeyFile        string            `split_words:"true" desc:"its private key, PEM"`
 	Command        string            `desc:"the function as a command: a program and its arguments, separated by spaces, or a JSON array of strings; no shell"`
 	Processes      handlers.Count    `default:"1" desc:"processes of the command at most; each does one call at a time"`
 	RequestTimeout handlers.Interval `split_words:"true" default:"30s" desc:"time for one call"`
@@ -63,6 +67,8 @@ func open(env handlers.Env, s Settings) (transport, error) {
 		return nil, fmt.Errorf("EXIT_GRACE is %v; set 0 or more", s.ExitGrace)
 	case s.Command != "" && s.Token != "":
 		return nil, errors.New("TOKEN is for a URL; remove it, or set URL in place of COMMAND")
+	case s.Command != "" && s.CAFile+s.CertFile+s.KeyFile != "":
+		return nil, errors.New("CA_FILE, CERT_FILE and KEY_FILE are for a URL; remove them, or set URL in place of COMMAND")
 	case s.Command != "":
 		return newCommandPool(s.Command, s.Processes, launch{timeout: time.Duration(s.RequestTimeout), grace: time.Duration(s.ExitGrace), log: env.Log()})
 	}

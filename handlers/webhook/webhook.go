@@ -69,6 +69,10 @@ type Settings struct {
 	Event          string            `default:"document" desc:"first part of the type of messages: document makes document.changed, .created, .replaced, .deleted and .expired"`
 	Parallel       handlers.Count    `default:"8" desc:"partition keys of a batch that are posted at the same time, 1 to 100"`
 	RequestTimeout handlers.Interval `split_words:"true" default:"15s" desc:"time for one request; a receiver that takes longer has failed"`
+	PoolSize       handlers.Count    `split_words:"true" default:"64" desc:"connections to the receiver, at most"`
+	CAFile         string            `split_words:"true" desc:"certificates that TLS trusts, PEM; by default those of the system"`
+	CertFile       string            `split_words:"true" desc:"client certificate for TLS, PEM"`
+	KeyFile        string            `split_words:"true" desc:"its private key, PEM"`
 
 	AllowPrivateEndpoint handlers.Toggle `split_words:"true" desc:"for development: a receiver on a private or loopback address with any port, http:// on loopback"`
 }
@@ -127,8 +131,12 @@ func open(env handlers.Env, s Settings) (*sender, error) {
 	if err != nil {
 		return nil, err
 	}
+	config, err := handlers.TLSFiles{CA: s.CAFile, Cert: s.CertFile, Key: s.KeyFile}.Config(target.Scheme == "https")
+	if err != nil {
+		return nil, err
+	}
 	return &sender{
-		client:    s.rules().Client(time.Duration(s.RequestTimeout)),
+		client:    s.rules().ClientOf(outbound.Connections{Timeout: time.Duration(s.RequestTimeout), Most: int(s.PoolSize), TLS: config}),
 		url:       s.URL.Reveal(),
 		server:    "webhook receiver " + target.Host,
 		keys:      keys,

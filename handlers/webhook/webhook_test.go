@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 
 	"halley/handlers"
 	"halley/handlers/handlerstest"
+	"halley/handlers/outbound"
 	"halley/handlers/webhook/receiver"
 	"halley/trigger"
 	"halley/trigger/triggertest"
@@ -391,5 +393,23 @@ func TestProbe(t *testing.T) {
 	handlerstest.Under(t, entry, env)
 	if err := probe.Try(t.Context()); err == nil || !strings.Contains(err.Error(), "start the receiver, or correct HALLEY_WEBHOOK_URL") || strings.Contains(err.Error(), "/hooks") {
 		t.Error(err)
+	}
+}
+
+func TestTLSAndPool(t *testing.T) {
+	config, files := handlerstest.Certificate(t)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	server.TLS = config
+	server.StartTLS()
+	defer server.Close()
+	startReceiver(t) // for the other settings
+	t.Setenv("HALLEY_WEBHOOK_URL", server.URL)
+	handlerstest.RequireTLS(t, "HALLEY_WEBHOOK_", files, func() trigger.Verdict { return triggertest.Deliver(t, openHandler(t), upserts("1 ada")...) })
+	w, err := open(handlers.Env{}, Settings{URL: "https://example.com/hooks", Secrets: secret, Event: "order", Parallel: 8, RequestTimeout: handlers.Interval(time.Second), PoolSize: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pool := w.client.Transport.(*outbound.Transport); pool.MaxConnsPerHost != 3 {
+		t.Errorf("%d connections", pool.MaxConnsPerHost)
 	}
 }

@@ -106,7 +106,7 @@ func poolConfig(url handlers.Secret) (*pgxpool.Config, error) {
 	}
 	config, err := pgxpool.ParseConfig(url.Reveal())
 	if err != nil || !strings.HasPrefix(url.Reveal(), "postgres") || strings.Contains(config.ConnConfig.Database, "@") {
-		return nil, errors.New("is not a URL of PostgreSQL; write postgres://user:password@host:5432/database?sslmode=verify-full, and percent-encode the password")
+		return nil, errors.New("is not a URL of PostgreSQL; write postgres://user:password@host:5432/database?sslmode=verify-full, percent-encode the password, and name files for sslrootcert, sslcert and sslkey that can be read")
 	}
 	return config, nil
 }

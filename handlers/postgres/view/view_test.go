@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -399,5 +400,25 @@ func loseLeases(t *testing.T, w *triggertest.World) {
 	}
 	if deleted < 3 {
 		t.Fatalf("%d lease documents, want two and a marker", deleted)
+	}
+}
+
+// Pool, timeouts and files of TLS are parameters of the URL.
+func TestParametersOfConnections(t *testing.T) {
+	_, files := handlerstest.Certificate(t)
+	url := "postgres://halley:hunter2@db/shop?pool_max_conns=7&connect_timeout=9&statement_timeout=5000&sslmode=verify-full&sslrootcert="
+	config, err := poolConfig(handlers.Secret(url + files.CA + "&sslcert=" + files.Cert + "&sslkey=" + files.Key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	connection := config.ConnConfig
+	if config.MaxConns != 7 || connection.ConnectTimeout != 9*time.Second || connection.RuntimeParams["statement_timeout"] != "5000" {
+		t.Errorf("%d connections, %v, %v", config.MaxConns, connection.ConnectTimeout, connection.RuntimeParams)
+	}
+	if connection.TLSConfig.RootCAs == nil || len(connection.TLSConfig.Certificates) != 1 {
+		t.Error("the files are not used")
+	}
+	if _, err := poolConfig(handlers.Secret(url + "/none/ca.pem")); err == nil || !strings.Contains(err.Error(), "files for sslrootcert") || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("a missing file: %v", err)
 	}
 }

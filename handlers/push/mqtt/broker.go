@@ -31,7 +31,8 @@ type message struct {
 // concurrent use; calls that need a new connection share it.
 type broker struct {
 	address  *url.URL
-	server   string // in words, for errors
+	tls      *tls.Config // nil without TLS
+	server   string      // in words, for errors
 	clientID string
 	timeout  time.Duration
 	slot     chan struct{} // capacity 1: held by the call that connects
@@ -48,8 +49,9 @@ type link struct {
 	conn net.Conn
 }
 
-func newBroker(address *url.URL, clientID string, timeout time.Duration) *broker {
-	return &broker{address: address, server: "MQTT broker " + address.Host, clientID: clientID + "-" + rand.Text()[:12], timeout: timeout, slot: make(chan struct{}, 1)}
+// newBroker returns a broker, with TLS unless config is nil.
+func newBroker(address *url.URL, config *tls.Config, clientID string, timeout time.Duration) *broker {
+	return &broker{address: address, tls: config, server: "MQTT broker " + address.Host, clientID: clientID + "-" + rand.Text()[:12], timeout: timeout, slot: make(chan struct{}, 1)}
 }
 
 // keepAlive is the interval of pings in seconds.
@@ -191,8 +193,8 @@ func (b *broker) connect(ctx context.Context) (*link, error) {
 }
 
 func (b *broker) dial(ctx context.Context) (net.Conn, error) {
-	if b.address.Scheme == "mqtts" {
-		return (&tls.Dialer{Config: &tls.Config{ServerName: b.address.Hostname(), MinVersion: tls.VersionTLS12}}).DialContext(ctx, "tcp", b.address.Host)
+	if b.tls != nil {
+		return (&tls.Dialer{Config: b.tls}).DialContext(ctx, "tcp", b.address.Host)
 	}
 	return (&net.Dialer{}).DialContext(ctx, "tcp", b.address.Host)
 }

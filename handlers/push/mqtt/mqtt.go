@@ -41,6 +41,9 @@ type Settings struct {
 	Result    game.Paths   `default:"game=/game, player=/player, score=/score" desc:"properties of a result, such as game=/title, player=/user/name, score=/points; those that are left out stay as they are"`
 
 	URL      handlers.URL    `desc:"broker that speaks MQTT 5: mqtt://[user:password@]host[:1883], or mqtts:// with port 8883 (TLS); required"`
+	CAFile   string          `split_words:"true" desc:"certificates that TLS trusts, PEM; by default those of the system"`
+	CertFile string          `split_words:"true" desc:"client certificate for TLS, PEM"`
+	KeyFile  string          `split_words:"true" desc:"its private key, PEM"`
 	ClientID string          `split_words:"true" default:"halley" desc:"begins the client id; a random part follows, because each host has its own"`
 	Topic    string          `default:"players/{player}/overtaken/{game}" desc:"topic of a notification; {player}, {game} and {by} are filled in, with %2F for a slash in a name"`
 	Retain   handlers.Toggle `default:"true" desc:"the broker keeps the last notification of each topic for later subscribers"`
@@ -102,8 +105,12 @@ func newChannel(s Settings) (*channel, error) {
 	case time.Duration(s.TTL) < time.Second || time.Duration(s.TTL) > maxTTL:
 		return nil, fmt.Errorf("TTL is %v; it must be 1s to %v", s.TTL, maxTTL)
 	}
+	config, err := handlers.TLSFiles{CA: s.CAFile, Cert: s.CertFile, Key: s.KeyFile}.Config(address.Scheme == "mqtts")
+	if err != nil {
+		return nil, err
+	}
 	return &channel{
-		broker: newBroker(address, s.ClientID, time.Duration(s.SendTimeout)),
+		broker: newBroker(address, config, s.ClientID, time.Duration(s.SendTimeout)),
 		topic:  s.Topic, retain: bool(s.Retain), ttl: time.Duration(s.TTL),
 	}, nil
 }

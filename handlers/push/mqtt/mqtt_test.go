@@ -38,6 +38,11 @@ var entry = handlers.New("mqtt", "", Open)
 // forbidden/.
 func startBroker(t testing.TB, address string) (server *mqtt.Server, at handlers.URL, stop func()) {
 	t.Helper()
+	return startBrokerWith(t, listeners.Config{ID: "tcp", Address: address})
+}
+
+func startBrokerWith(t testing.TB, config listeners.Config) (server *mqtt.Server, at handlers.URL, stop func()) {
+	t.Helper()
 	server = mqtt.New(&mqtt.Options{Logger: slog.New(slog.DiscardHandler)})
 	err := server.AddHook(new(auth.Hook), &auth.Options{Ledger: &auth.Ledger{
 		Auth: auth.AuthRules{{Username: "ada", Password: "hunter2", Allow: true}},
@@ -46,7 +51,7 @@ func startBroker(t testing.TB, address string) (server *mqtt.Server, at handlers
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener := listeners.NewTCP(listeners.Config{ID: "tcp", Address: address})
+	listener := listeners.NewTCP(config)
 	if err := server.AddListener(listener); err != nil {
 		t.Fatal(err)
 	}
@@ -352,7 +357,7 @@ func TestEndedContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := newBroker(address, "halley", time.Minute)
+	b := newBroker(address, nil, "halley", time.Minute)
 	b.slot <- struct{}{} // the other call
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -360,4 +365,18 @@ func TestEndedContext(t *testing.T) {
 		t.Error(err)
 	}
 	b.close()
+}
+
+func TestTLS(t *testing.T) {
+	config, files := handlerstest.Certificate(t)
+	_, at, _ := startBrokerWith(t, listeners.Config{ID: "tcp", Address: "127.0.0.1:0", TLSConfig: config})
+	configure(t, handlers.URL(strings.Replace(at.Reveal(), "mqtt://", "mqtts://", 1)))
+	if v := play(t, handlerstest.Under(t, entry, handlers.Env{}), "chess", "ada 100"); len(v.Failed) > 0 {
+		t.Fatal(v)
+	}
+	score := 100
+	handlerstest.RequireTLS(t, "HALLEY_MQTT_", files, func() trigger.Verdict {
+		score++
+		return play(t, handlerstest.Under(t, entry, handlers.Env{}), "chess", fmt.Sprintf("bob %d", score))
+	})
 }

@@ -2,11 +2,16 @@ package redisurl
 
 import (
 	"bytes"
-	"halley/handlers"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"halley/handlers"
+	"halley/handlers/handlerstest"
 )
 
 func TestClientOptions(t *testing.T) {
@@ -21,6 +26,39 @@ func TestClientOptions(t *testing.T) {
 	}
 }
 
+func TestPoolAndTimeoutsAreParameters(t *testing.T) {
+	client, err := Client("redis://cache.example?pool_size=7&read_timeout=9s&dial_timeout=8s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if o := client.Options(); o.PoolSize != 7 || o.ReadTimeout != 9*time.Second || o.DialTimeout != 8*time.Second {
+		t.Errorf("options are %+v", o)
+	}
+}
+
+// The parameters with the files of TLS are for certificates that the system does not know.
+func TestFilesOfTLSAreParameters(t *testing.T) {
+	config, files := handlerstest.Certificate(t)
+	server, err := miniredis.RunTLS(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	server.RequireAuth("hunter2")
+	ca, pair := "&ca_file="+files.CA, "&cert_file="+files.Cert+"&key_file="+files.Key
+	for query, want := range map[string]string{"": "certificate", ca: "certificate required", ca + pair: "", pair: "certificate"} {
+		client, err := Client(handlers.URL("rediss://:hunter2@" + server.Addr() + "/0?max_retries=-1" + query))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := client.Ping(t.Context()).Err(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("with %q: %v, want %q", query, err, want)
+		}
+		client.Close()
+	}
+}
+
 func TestBadURLsNameTheFix(t *testing.T) {
 	tests := []struct{ url, want string }{
 		{"", "is empty; set it to a URL such as redis://"},
@@ -31,6 +69,9 @@ func TestBadURLsNameTheFix(t *testing.T) {
 		{"redis://a/hunter2@cache", "is not a Redis URL; write redis://"},
 		{"redis://:hunter2@cache:port", "is not a Redis URL; write redis://"},
 		{"redis://:hunter2@cache?hunter=1", "unexpected option"},
+		{"redis://:hunter2@cache?ca_file=/etc/ca.pem", "has parameters that cannot be used: CA_FILE, CERT_FILE or KEY_FILE is set, but the connection is without TLS"},
+		{"rediss://:hunter2@cache?ca_file=/none/ca.pem", "has parameters that cannot be used: CA_FILE cannot be read"},
+		{"rediss://:hunter2@cache?ca_file=/none/ca.pem&hunter=1", "unexpected option"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.url, func(t *testing.T) {

@@ -55,6 +55,10 @@ type Settings struct {
 	Fields         []string          `desc:"properties that are indexed, at the first level, separated by commas; all if empty"`
 	BulkBytes      handlers.Count    `split_words:"true" default:"5242880" desc:"size of a request at which the next one begins"`
 	RequestTimeout handlers.Interval `split_words:"true" default:"30s" desc:"time for one request"`
+	PoolSize       handlers.Count    `split_words:"true" default:"64" desc:"connections to the cluster, at most"`
+	CAFile         string            `split_words:"true" desc:"certificates that TLS trusts, PEM; by default those of the system"`
+	CertFile       string            `split_words:"true" desc:"client certificate for TLS, PEM"`
+	KeyFile        string            `split_words:"true" desc:"its private key, PEM"`
 }
 
 // validate returns an error that begins with the name of the setting.
@@ -123,10 +127,17 @@ func New(s Settings) (*Index, error) {
 	if err != nil {
 		return nil, err
 	}
+	config, err := handlers.TLSFiles{CA: s.CAFile, Cert: s.CertFile, Key: s.KeyFile}.Config(cluster.Scheme == "https")
+	if err != nil {
+		return nil, err
+	}
 	return &Index{settings: s, cluster: cluster, client: &http.Client{
 		Timeout:       time.Duration(s.RequestTimeout),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 16, IdleConnTimeout: 90 * time.Second, ForceAttemptHTTP2: true},
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, MaxConnsPerHost: int(s.PoolSize), MaxIdleConnsPerHost: int(s.PoolSize),
+			IdleConnTimeout: 90 * time.Second, ForceAttemptHTTP2: true,
+		},
 	}}, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -348,5 +349,26 @@ func TestRefusalsAreReadInPart(t *testing.T) {
 	c.Close()
 	if err == nil || !strings.Contains(err.Error(), "403") || sent >= 48<<20 {
 		t.Errorf("%v after %d MB", err, sent>>20)
+	}
+}
+
+func TestTLSAndPool(t *testing.T) {
+	c := newCluster(t)
+	config, files := handlerstest.Certificate(t)
+	server := httptest.NewUnstartedServer(c)
+	server.TLS = config
+	server.StartTLS()
+	defer server.Close()
+	t.Setenv("HALLEY_SEARCH_URL", server.URL+"/base")
+	t.Setenv("HALLEY_SEARCH_INDEX", testIndex)
+	handlerstest.RequireTLS(t, "HALLEY_SEARCH_", files, func() trigger.Verdict {
+		return triggertest.Deliver(t, handlerstest.Under(t, entry, handlers.Env{}), product("1", "tea"))
+	})
+	x, err := New(Settings{URL: "https://search", Index: "a", BulkBytes: 1, RequestTimeout: handlers.Interval(time.Second), PoolSize: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pool := x.client.Transport.(*http.Transport); pool.MaxConnsPerHost != 3 || pool.MaxIdleConnsPerHost != 3 {
+		t.Errorf("%d connections, %d idle", pool.MaxConnsPerHost, pool.MaxIdleConnsPerHost)
 	}
 }

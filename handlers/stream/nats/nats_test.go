@@ -14,7 +14,6 @@ import (
 
 	"halley/handlers"
 	"halley/handlers/handlerstest"
-	"halley/handlers/stream/streamtest"
 	"halley/trigger"
 	"halley/trigger/triggertest"
 )
@@ -220,17 +219,13 @@ func TestLogin(t *testing.T) {
 }
 
 func TestTLS(t *testing.T) {
-	config, file := streamtest.Certificate(t)
+	config, files := handlerstest.Certificate(t)
 	s := startServer(t, func(o *server.Options) { o.TLSConfig = config })
-	changes := createStream(t, client(t, s, natsgo.RootCAs(file)), jetstream.StreamConfig{})
+	changes := createStream(t, client(t, s, natsgo.RootCAs(files.CA), natsgo.ClientCert(files.Cert, files.Key)), jetstream.StreamConfig{})
 	setURL(t, "tls://"+s.Addr().String())
-	if v := triggertest.Deliver(t, opened(t), triggertest.Upsert(order("1", "a"), "a")); len(v.Failed) != 1 {
-		t.Errorf("a certificate that is not signed is trusted: %v", v)
-	}
-	t.Setenv("HALLEY_NATS_CA_FILE", file)
-	if v := triggertest.Deliver(t, opened(t), triggertest.Upsert(order("1", "a"), "a")); v.Err != nil {
-		t.Errorf("verdict: %v", v)
-	}
+	handlerstest.RequireTLS(t, "HALLEY_NATS_", files, func() trigger.Verdict {
+		return triggertest.Deliver(t, opened(t), triggertest.Upsert(order("1", "a"), "a"))
+	})
 	if got := len(messagesOf(t, changes)); got != 1 {
 		t.Errorf("%d messages are stored", got)
 	}
