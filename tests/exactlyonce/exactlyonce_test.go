@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os/exec"
 	"path/filepath"
 	"sync"
@@ -57,19 +58,16 @@ func TestKilledHostsCauseEachEffectOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills processes for some time")
 	}
-	if *seed == 0 {
-		*seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("seed %d", *seed)
+	drawSeed(t)
 	began := time.Now()
 	url, pool := postgrestest.Schema(t)
-	createView(t, pool)
-	account, endpoint := serveAccount(t)
+	createView(t, pool, journal)
+	account, endpoint := serveAccount(t, cosmos.ContainerDefinition{})
 	ctx, cancel := context.WithTimeout(t.Context(), *limit)
 	defer cancel()
 
 	l := &load{t: t, container: connect(t, account, endpoint).Container(database, monitored), changes: *changes, rate: *rate, documents: map[string]document{}}
-	f := startHosts(t, endpoint, url)
+	f := startHosts(t, endpoint, append(viewSettings(url), "HALLEY_START_FROM=beginning")...)
 	killing, stopKilling := context.WithCancel(ctx)
 	var working sync.WaitGroup
 	working.Go(func() { f.killAtRandom(killing, *interval) })
@@ -91,6 +89,15 @@ func TestKilledHostsCauseEachEffectOnce(t *testing.T) {
 		*changes, len(l.documents), hosts, f.kills, written.Round(100*time.Millisecond), lasted.Round(100*time.Millisecond), float64(*changes)/lasted.Seconds())
 }
 
+// drawSeed chooses a seed if the run has none.
+func drawSeed(t *testing.T) {
+	t.Helper()
+	if *seed == 0 {
+		*seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("seed %d", *seed)
+}
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -98,8 +105,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// createView creates the tables of the view, and the journal of their effects.
-func createView(t *testing.T, pool *pgxpool.Pool) {
+// createView creates the tables of the view, and a journal of their effects.
+func createView(t *testing.T, pool *pgxpool.Pool, journal string) {
 	t.Helper()
 	parsed, err := view.ParseColumns(columns)
 	must(t, err)
@@ -109,14 +116,17 @@ func createView(t *testing.T, pool *pgxpool.Pool) {
 	must(t, err)
 }
 
-// serveAccount serves an account on a loopback port until the test ends.
-func serveAccount(t *testing.T) (*emulator.Account, string) {
+// serveAccount serves an account on a loopback port until the test ends. items is the
+// monitored container without its name, key and ranges.
+func serveAccount(t *testing.T, items cosmos.ContainerDefinition) (*emulator.Account, string) {
 	t.Helper()
 	account, err := emulator.New(nil)
 	must(t, err)
 	client := connect(t, account, "https://halley.emulator/")
 	must(t, client.CreateDatabase(t.Context(), database))
-	must(t, account.CreateContainer(database, monitored, "/customer", ranges))
+	items.ID, items.PartitionKey = monitored, cosmos.PartitionKeyDefinition{Paths: []string{"/customer"}}
+	items.Throughput = ranges * 10_000 // a range has 10,000 RU/s at most
+	must(t, client.CreateContainer(t.Context(), database, items))
 	must(t, account.CreateContainer(database, leases, "/id", 1))
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, served := make(chan string, 1), make(chan error, 1)
@@ -151,22 +161,29 @@ func connect(t *testing.T, account *emulator.Account, endpoint string) *cosmos.C
 	return client
 }
 
-func startHosts(t *testing.T, endpoint, url string) *fleet {
+// viewSettings are the settings of the handler view on a database.
+func viewSettings(url string) []string {
+	return []string{
+		"HALLEY_FUNCTIONS=view", "HALLEY_VIEW_POSTGRES_URL=" + url, "HALLEY_VIEW_TABLE=orders", "HALLEY_VIEW_COLUMNS=" + columns,
+		"HALLEY_VIEW_GROUP_BY=country", "HALLEY_VIEW_SUM=cents",
+	}
+}
+
+// startHosts builds the app and starts its hosts, with further settings.
+func startHosts(t *testing.T, endpoint string, settings ...string) *fleet {
 	t.Helper()
 	dir := t.ArtifactDir()
 	binary := filepath.Join(dir, "app")
 	if out, err := exec.Command("go", "build", "-o", binary, "halley/tests/exactlyonce/app").CombinedOutput(); err != nil {
 		t.Fatalf("build the app: %v\n%s", err, out)
 	}
-	f := &fleet{}
+	f := &fleet{random: rand.New(rand.NewPCG(*seed, writers))}
 	for i := range hosts {
-		h := newHost(t, dir, binary, i, []string{
+		h := newHost(t, dir, binary, i, append([]string{
 			fmt.Sprintf("CosmosDB=AccountEndpoint=%s;AccountKey=%s;", endpoint, emulator.Key),
-			"HALLEY_DATABASE_NAME=" + database, "HALLEY_CONTAINER_NAME=" + monitored, "HALLEY_START_FROM=beginning",
+			"HALLEY_DATABASE_NAME=" + database, "HALLEY_CONTAINER_NAME=" + monitored,
 			"HALLEY_LEASE_EXPIRATION_INTERVAL=5s", "HALLEY_LEASE_RENEW_INTERVAL=1s", "HALLEY_LEASE_ACQUIRE_INTERVAL=1s", "HALLEY_FEED_POLL_DELAY=200ms",
-			"HALLEY_VIEW_POSTGRES_URL=" + url, "HALLEY_VIEW_TABLE=orders", "HALLEY_VIEW_COLUMNS=" + columns,
-			"HALLEY_VIEW_GROUP_BY=country", "HALLEY_VIEW_SUM=cents",
-		})
+		}, settings...))
 		h.start()
 		t.Cleanup(h.kill)
 		f.hosts = append(f.hosts, h)

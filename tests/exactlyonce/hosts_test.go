@@ -50,24 +50,33 @@ func (h *host) stop() {
 
 // fleet is the hosts of a run.
 type fleet struct {
-	hosts []*host
-	kills int
+	hosts      []*host
+	kills      int
+	beforeKill func() // may be nil
+	random     *rand.Rand
 }
 
 // killAtRandom kills a host every interval on average, and starts it again at once, until
 // ctx ends.
 func (f *fleet) killAtRandom(ctx context.Context, interval time.Duration) {
-	random := rand.New(rand.NewPCG(*seed, writers))
 	for {
-		waitUntil(ctx, time.Now().Add(time.Duration(random.Int64N(int64(2*interval)))))
+		waitUntil(ctx, time.Now().Add(time.Duration(f.random.Int64N(int64(2*interval)))))
 		if ctx.Err() != nil {
 			return
 		}
-		h := f.hosts[random.IntN(len(f.hosts))]
-		h.kill()
-		h.start()
-		f.kills++
+		f.killOne()
 	}
+}
+
+// killOne kills a host, and starts it again.
+func (f *fleet) killOne() {
+	if f.beforeKill != nil {
+		f.beforeKill()
+	}
+	h := f.hosts[f.random.IntN(len(f.hosts))]
+	h.kill()
+	h.start()
+	f.kills++
 }
 
 func newHost(t *testing.T, dir, binary string, i int, settings []string) *host {

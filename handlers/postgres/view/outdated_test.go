@@ -13,6 +13,7 @@ import (
 	"halley/handlers/handlerstest"
 	"halley/handlers/once"
 	"halley/trigger"
+	"halley/trigger/cosmos"
 	"halley/trigger/triggertest"
 )
 
@@ -82,6 +83,35 @@ func TestColumnIsAddedWithoutStop(t *testing.T) {
 	deliver(newer, everything...)
 	deliver(former, everything...)
 	requireWrites(t, pool, after, "a further delivery")
+}
+
+// In both modes the feed delivers the documents again, from its beginning or as a snapshot.
+func TestFeedFillsAddedColumn(t *testing.T) {
+	for name, source := range map[string]trigger.FeedSource{
+		"latest versions": {StartFrom: trigger.FromBeginning()},
+		"snapshot":        {ChangeFeedMode: cosmos.ModeAllVersions, StartFrom: trigger.FromSnapshot()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pool := configure(t)
+			w := triggertest.NewWorld(t, &triggertest.Options{PartitionKey: "/customer", Ranges: 2, Function: trigger.Function{FeedSource: source}})
+			for i, id := range []string{"a", "b", "c"} {
+				w.Put(map[string]any{"id": id, "customer": id, "country": "de", "total": 1, "placed": i})
+			}
+			w.Host(handlerstest.Under(t, entry(), handlers.Env{})).Drain()
+			w.Delete("b", "b")
+			if _, err := pool.Exec(t.Context(), "ALTER TABLE orders ADD placed bigint"); err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv("HALLEY_VIEW_COLUMNS", os.Getenv("HALLEY_VIEW_COLUMNS")+added)
+			newer := handlerstest.Under(t, entry(), handlers.Env{})
+			w.Host(newer).Drain()
+			loseLeases(t, w)
+			w.Host(newer).Drain()
+			want := map[string][]string{"latest versions": {"a 0", "b -", "c 2"}, "snapshot": {"a 0", "c 2"}}[name] // latest versions show no delete
+			requireLines(t, pool, withPlaced, want...)
+			requireLines(t, pool, allTotals, fmt.Sprintf("de %d %[1]d", len(want)))
+		})
+	}
 }
 
 // A later version that arrives between the read of the positions and the write is not undone.

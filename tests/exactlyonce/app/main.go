@@ -1,12 +1,16 @@
-// App is the app of package exactlyonce: the handler view alone.
+// App is the app of package exactlyonce: the handlers view and archive.
 package main
 
 import (
 	"halley/function/app"
 	"halley/handlers"
+	"halley/handlers/archive"
 	"halley/handlers/postgres/view"
 )
 
 func main() {
-	app.Main(handlers.New("view", "keeps a view with totals in PostgreSQL", view.Open))
+	app.Main(
+		handlers.New("view", "keeps a view with totals in PostgreSQL", view.Open),
+		handlers.New("archive", "keeps every change in files", archive.Open),
+	)
 }
