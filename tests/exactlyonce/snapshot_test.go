@@ -31,29 +31,57 @@ BEGIN
 END $$;
 CREATE TRIGGER effect AFTER INSERT OR UPDATE OR DELETE ON orders FOR EACH ROW EXECUTE FUNCTION record_effect()`
 
-// Hosts are killed while they read a snapshot and then every version, with writes and deletes
-// before, during and after each page of the snapshot, a split, and crashes of the sink. The
-// view must be the container, its totals those of its rows, and no version may have had two
-// effects.
-func TestSnapshotUnderKills(t *testing.T) {
+// The view must be the container, its totals those of its rows, and no version may have had
+// two effects.
+func TestSnapshotInViewUnderKills(t *testing.T) {
+	url, pool := postgrestest.Schema(t)
+	createView(t, pool, fullJournal)
+	drawSeed(t)
+	application := fmt.Sprint("exactlyonce-", *seed)
+	documents := snapshotUnderKills(t, snapshotSink{
+		function: "view", settings: viewSettings(url + "&application_name=" + application),
+		crash: func(ctx context.Context) int { return crashConnections(ctx, t, pool, application, *interval) },
+	})
+	requireRows(t, pool, documents)
+	requireNoRepetition(t, pool)
+}
+
+// The index must have the documents of the container.
+func TestSnapshotInIndexUnderKills(t *testing.T) {
+	c := newCluster(t)
+	drawSeed(t)
+	documents := snapshotUnderKills(t, snapshotSink{
+		function: "opensearch", settings: []string{"HALLEY_FUNCTIONS=opensearch", "HALLEY_OPENSEARCH_URL=" + c.URL, "HALLEY_OPENSEARCH_INDEX=orders"},
+		crash: func(ctx context.Context) int { return c.crash(ctx, *interval) },
+	})
+	c.requireIndex(t, documents)
+}
+
+// snapshotSink is a sink of a function that begins with a snapshot.
+type snapshotSink struct {
+	function string
+	settings []string
+	crash    func(ctx context.Context) (crashes int) // crashes the sink until ctx ends
+}
+
+// snapshotUnderKills kills hosts while they read a snapshot and then every version, with writes
+// and deletes before, during and after each page of the snapshot, a split, and crashes of the
+// sink. It returns the documents that the sink must have in the end.
+func snapshotUnderKills(t *testing.T, sink snapshotSink) map[string]document {
 	if testing.Short() {
 		t.Skip("kills processes for some time")
 	}
-	drawSeed(t)
-	url, pool := postgrestest.Schema(t)
-	createView(t, pool, fullJournal)
 	account, endpoint := serveAccount(t, cosmos.ContainerDefinition{Retention: 24 * time.Hour})
 	client := connect(t, account, endpoint)
 	ctx, cancel := context.WithTimeout(t.Context(), *limit)
 	defer cancel()
 
 	source := trigger.FeedSource{
-		Name: "view", ChangeFeedMode: cosmos.ModeAllVersions, StartFrom: trigger.FromSnapshot(), Container: client.Container(database, monitored),
+		Name: sink.function, ChangeFeedMode: cosmos.ModeAllVersions, StartFrom: trigger.FromSnapshot(), Container: client.Container(database, monitored),
 	}
 	l := newLife(t, source.Container)
 	l.write(ctx, *changes/2, 0)
-	application := fmt.Sprint("exactlyonce-", *seed)
-	f := startHosts(t, endpoint, append(viewSettings(url+"&application_name="+application),
+	f := startHosts(t, endpoint, append(sink.settings,
 		"HALLEY_CHANGE_FEED_MODE=all-versions", "HALLEY_START_FROM=snapshot", "HALLEY_PAGE_ITEMS=25", "HALLEY_MAX_ITEMS_PER_INVOCATION=10",
 		fmt.Sprint("HALLEY_RATE=", max(*rate/4, 1)))...) // so that the snapshot lasts for several kills
 	during := 0 // kills while a snapshot is read
@@ -72,7 +100,7 @@ func TestSnapshotUnderKills(t *testing.T) {
 		f.killAtRandom(trouble, *interval)
 	})
 	crashes := 0
-	working.Go(func() { crashes = crashSink(trouble, t, pool, application, *interval) })
+	working.Go(func() { crashes = sink.crash(trouble) })
 	l.write(ctx, *changes/8, *rate)
 	_, err := account.Split(database, monitored, "0")
 	must(t, err)
@@ -83,14 +111,12 @@ func TestSnapshotUnderKills(t *testing.T) {
 	for _, h := range f.hosts {
 		h.stop()
 	}
-
-	requireRows(t, pool, l.living())
-	requireNoRepetition(t, pool)
 	requireNoDeadLetters(t, f.hosts[0])
 	t.Logf("%d changes, %d documents, %d hosts, %d kills, %d of them during the snapshot, %d crashes of the sink", *changes, len(l.living()), hosts, f.kills, during, crashes)
 	if during == 0 || crashes == 0 {
 		t.Error("the test did not do its work")
 	}
+	return l.living()
 }
 
 // isInSnapshot reports whether a range of the function reads its snapshot.
@@ -99,9 +125,9 @@ func isInSnapshot(ctx context.Context, client *cosmos.Client, source trigger.Fee
 	return err == nil && slices.ContainsFunc(lags, func(lag trigger.Lag) bool { return lag.Snapshot != nil })
 }
 
-// crashSink ends all connections of an application to PostgreSQL every interval, in the middle
+// crashConnections ends all connections of an application to PostgreSQL every interval, in the middle
 // of their transactions, until ctx ends.
-func crashSink(ctx context.Context, t *testing.T, pool *pgxpool.Pool, application string, interval time.Duration) (crashes int) {
+func crashConnections(ctx context.Context, t *testing.T, pool *pgxpool.Pool, application string, interval time.Duration) (crashes int) {
 	for {
 		waitUntil(ctx, time.Now().Add(interval))
 		if ctx.Err() != nil {

@@ -1,4 +1,4 @@
-// App is the app of package exactlyonce: the handlers view and archive.
+// App is the app of package exactlyonce: the handlers view, opensearch and archive.
 package main
 
 import (
@@ -6,11 +6,13 @@ import (
 	"halley/handlers"
 	"halley/handlers/archive"
 	"halley/handlers/postgres/view"
+	"halley/handlers/search/opensearch"
 )
 
 func main() {
 	app.Main(
 		handlers.New("view", "keeps a view with totals in PostgreSQL", view.Open),
+		handlers.New("opensearch", "keeps a full-text index", opensearch.Open),
 		handlers.New("archive", "keeps every change in files", archive.Open),
 	)
 }
