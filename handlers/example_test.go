@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"time"
 
 	"halley/handlers"
 	"halley/trigger"
@@ -112,4 +113,35 @@ func ExampleEnv_FollowRanges() {
 	// Output:
 	// written [1 2]
 	// written [3]
+}
+
+// A handler that measures its requests to a sink. An app passes them to its metrics.
+func ExampleEnv_Meter() {
+	store := map[string]json.RawMessage{} // a sink
+	open := func(_ context.Context, env handlers.Env, _ struct{}) (trigger.Handler, func() error, error) {
+		meter := env.Meter("store")
+		return func(_ context.Context, b trigger.Batch) error {
+			began := time.Now()
+			for _, c := range b.Changes {
+				store[c.ID()] = c.Document
+			}
+			meter.Ended(began, nil)
+			meter.Wrote(len(b.Changes))
+			return nil
+		}, nil, nil
+	}
+
+	ctx := context.Background()
+	handle, _, err := open(ctx, handlers.Env{Measure: func(u handlers.SinkUse) { fmt.Printf("%s %q %d\n", u.Sink, u.Outcome, u.Rows) }}, struct{}{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := handle(ctx, trigger.NewBatch(trigger.Change{Document: json.RawMessage(`{"id":"1"}`)})); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// store "" 0
+	// store "ok" 0
+	// store "" 1
 }

@@ -112,7 +112,7 @@ const conflicts = 5
 
 // Apply makes the effects of a batch happen exactly once. Its error is the handler's
 // verdict on the batch; if it is nil, the effects of all changes have taken place, now or
-// before. If all have taken place before, Apply costs one read.
+// before. If all have taken place before, Apply costs one read, and with Outdated a second one.
 func (s *Store) Apply(ctx context.Context, b trigger.Batch, effect Effect) error {
 	return once.Effects(b, func(b trigger.Batch) error {
 		for range conflicts {

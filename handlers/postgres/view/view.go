@@ -6,7 +6,7 @@
 // and as the difference that it makes to the totals, so each version takes effect exactly
 // once, and the totals are exact; see package [halley/handlers/once]. If a checkpoint is
 // lost, the view continues at the positions in the database: changes that it has seen cost
-// one read per batch.
+// two reads per batch.
 //
 // Deletes remove the row and subtract its part of the totals: a soft delete
 // (SoftDeleteProperty), and in all-versions mode every delete and every expiry. In
