@@ -71,8 +71,27 @@ var failovers = []mutant{
 	{"ahead-told-as-feed", "a position ahead of the account has a kind of stall of its own", []edit{
 		{"trigger/leasestatus.go", "return stall.PositionAhead", "return stall.FeedFails"},
 	}},
+	{"versions-behind-lost-writes", "a version that was hidden by a lost write is delivered", []edit{
+		{"trigger/feedregion.go", "\tif everyVersion {\n", "\tif true {\n"},
+	}},
+	{"page-counts-at-once", "a page counts as kept once all regions have what its region had", []edit{
+		{"trigger/feedregion.go", "\tif k.Newest <= k.Committed {\n", "\tif true {\n"},
+	}},
+	{"position-set-forward", "a position that is lost is not set forward", []edit{
+		{"trigger/feedregion.go", "\t\tnow.Read = min(now.Read, written)\n", ""},
+	}},
+	{"lease-unwritable-released", "a range that has failed over keeps its lease until it can be written", []edit{
+		{"trigger/feedregion.go", "\tif err := w.held.ConfirmOwnership(ctx); err != nil { // a lease", "\tif err := error(nil); err != nil { // a lease"},
+		{"trigger/feedregion.go", "if err := w.held.ConfirmOwnership(ctx); err != nil || ", "if err := error(nil); err != nil || "},
+	}},
+	{"list-behind-own-writes", "a list is not behind the client's own writes", []edit{
+		{"trigger/cosmos/query.go", "token != \"\" {", "false && token != \"\" {"},
+	}},
+	{"mark-outlives-failover", "after a failover of the leases a mark that may have ended holds back no message", []edit{
+		{"trigger/internal/lease/dispatch.go", " && m.at.After(failedOver)", ""},
+	}},
 	{"manners-ahead-ignored", "the account may refuse a position that it has not reached", []edit{
-		{"trigger/emulator/feed.go", "m.RefuseAhead && ", "false && "},
+		{"trigger/emulator/feed.go", "Manners.RefuseAhead && ", "Manners.RefuseAhead && false && "},
 	}},
 	{"manners-committed-ignored", "the account may not tell what all regions have", []edit{
 		{"trigger/emulator/exchange.go", "if a.options.Manners.HideCommitted {", "if false {"},

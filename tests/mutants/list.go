@@ -484,7 +484,13 @@ var messages = []mutant{
 		{"trigger/internal/lease/dispatch.go", "age < MarkDuration", "age < 10*MarkDuration"},
 	}},
 	{"newer-mark-removed", "an old message leaves the mark of a newer one", []edit{
-		{"trigger/internal/lease/dispatch.go", "next.owner != \"\" || next.properties[dispatchedProperty] != mark", "next.owner != \"\""},
+		{"trigger/internal/lease/dispatch.go", "next.owner != l.owner || next.properties[dispatchedProperty] != mark", "next.owner != l.owner"},
+	}},
+	{"mark-of-dead-owner-stays", "a message that acquires nothing ends the mark of a dead owner's lease", []edit{
+		{"trigger/internal/lease/dispatch.go", "next.owner != l.owner || ", "next.owner != \"\" || "},
+	}},
+	{"dead-owner-lives-by-its-mark", "the end of a mark does not extend the life of a dead owner's lease", []edit{
+		{"trigger/internal/lease/dispatch.go", "\t\tif next.owner != \"\" {\n", "\t\tif false {\n"},
 	}},
 	{"unsure-mark-without-message", "a range whose mark may stand gets its message", []edit{
 		{"trigger/dispatch.go", "cosmos.Classify(err) != cosmos.OutcomeUnknown:", "cosmos.Classify(err) != cosmos.OutcomeSucceeded:"},
