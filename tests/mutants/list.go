@@ -484,7 +484,7 @@ var messages = []mutant{
 		{"trigger/internal/lease/dispatch.go", "age < MarkDuration", "age < 10*MarkDuration"},
 	}},
 	{"newer-mark-removed", "an old message leaves the mark of a newer one", []edit{
-		{"trigger/internal/lease/dispatch.go", "next.owner != l.owner || next.properties[dispatchedProperty] != mark", "next.owner != l.owner"},
+		{"trigger/internal/lease/dispatch.go", "next.properties[dispatchedProperty] != mark", "next.properties[dispatchedProperty] != mark && false"},
 	}},
 	{"mark-of-dead-owner-stays", "a message that acquires nothing ends the mark of a dead owner's lease", []edit{
 		{"trigger/internal/lease/dispatch.go", "next.owner != l.owner || ", "next.owner != \"\" || "},
