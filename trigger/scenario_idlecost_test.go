@@ -8,7 +8,8 @@ import (
 )
 
 // TestIdleCostAgainstLatency holds the table in docs/settings.md: the reads of an idle range in an
-// hour, and how long a single change waits, for poll delays of 1 s to 60 s.
+// hour, and how long a single change waits, for poll delays of 1 s to 60 s. Its attributes are what
+// scripts/bench publishes.
 func TestIdleCostAgainstLatency(t *testing.T) {
 	for _, test := range []struct {
 		delay, mean time.Duration
@@ -34,7 +35,8 @@ func TestIdleCostAgainstLatency(t *testing.T) {
 				time.Sleep(5 * time.Minute) // the first polls come sooner
 				oldReads := w.countRequests().feed
 				time.Sleep(time.Hour)
-				if reads := w.countRequests().feed - oldReads; reads < test.reads*95/100 || reads > test.reads*105/100 {
+				reads := w.countRequests().feed - oldReads
+				if reads < test.reads*95/100 || reads > test.reads*105/100 {
 					t.Errorf("%d reads in an hour, the table says %d", reads, test.reads)
 				}
 				const writes = 20
@@ -51,9 +53,13 @@ func TestIdleCostAgainstLatency(t *testing.T) {
 				for _, wait := range waits {
 					sum, longest = sum+wait, max(longest, wait)
 				}
-				if mean := sum / writes; len(waits) != writes || longest > test.delay || mean < test.mean*3/4 || mean > test.mean*5/4 {
+				mean := sum / writes
+				if len(waits) != writes || longest > test.delay || mean < test.mean*3/4 || mean > test.mean*5/4 {
 					t.Errorf("%d changes wait %v on average and %v at most, the table says %v", len(waits), mean, longest, test.mean)
 				}
+				t.Attr("reads", fmt.Sprint(reads))
+				t.Attr("meanSeconds", fmt.Sprint(mean.Seconds()))
+				t.Attr("mostSeconds", fmt.Sprint(longest.Seconds()))
 			})
 		})
 	}

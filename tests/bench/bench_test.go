@@ -104,3 +104,20 @@ func TestPoisonRowComparesWithinRounds(t *testing.T) {
 		t.Errorf("result %q, broken %v", goal, goal.Broken())
 	}
 }
+
+func TestAttributesAreReadInTheirOrder(t *testing.T) {
+	const out = `=== RUN   TestCurve
+=== RUN   TestCurve/2s
+=== ATTR  TestCurve/2s reads 1800
+=== ATTR  TestCurve/2s meanSeconds 0.95
+=== ATTR  TestCurve/1s reads 3600
+=== ATTR  TestOther/1s reads 7
+=== ATTR  TestCurve reads 7
+=== ATTR  TestCurve/1s note many
+--- PASS: TestCurve (0.10s)
+`
+	names, found := parseAttributes(out, "TestCurve")
+	if !slices.Equal(names, []string{"2s", "1s"}) || found["2s"]["meanSeconds"] != 0.95 || found["1s"]["reads"] != 3600 || len(found["1s"]) != 1 {
+		t.Errorf("subtests %q, %v", names, found)
+	}
+}

@@ -10,6 +10,7 @@ import (
 // Entrants that have no column of their own.
 const (
 	readOnly     = "read and split only"
+	plainRead    = "read and split only, plain build"
 	reusing      = "with ReuseBuffers"
 	withDefaults = "with default settings"
 	withTwo      = "2 functions"
@@ -118,6 +119,7 @@ func (s *suite) costEntrants(long, short *service, page, changes int) []entrant 
 	return present(
 		entrant{colFloor, s.halley, long, set("floor", 0)},
 		entrant{readOnly, s.halley, long, set("read", 0)},
+		entrant{plainRead, s.plain, long, set("read", 0)},
 		entrant{colHalley, s.halley, long, set("runtime", changes)},
 		entrant{colPlain, s.plain, long, set("runtime", changes)},
 		entrant{reusing, s.halley, long, reuse},
@@ -153,6 +155,9 @@ func costRows(found results, targets costTargets) []report.Row {
 	}
 	read := report.Row{Name: "read and split, " + page, Cells: cells("cpuPerMillion", colFloor, colAzcosmos)}
 	read.Cells[colHalley] = cell(readOnly, "cpuPerMillion")
+	if len(found[plainRead]) > 0 {
+		read.Cells[colPlain] = cell(plainRead, "cpuPerMillion")
+	}
 	read.Goals = []report.Goal{ratio(fmt.Sprintf("≤ %s of azcosmos", report.Limit(targets.read)), cpu(readOnly), cpu(colAzcosmos), targets.read, targets.readGuard)}
 
 	overhead := report.Row{Name: "runtime over its own read loop, " + page, Goals: []report.Goal{{

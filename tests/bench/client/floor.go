@@ -15,15 +15,16 @@ import (
 // floorClient does with net/http alone as little as the protocol admits. It sends no
 // signature, so it can only read the prebuilt feed.
 type floorClient struct {
-	http *http.Client
-	url  string
-	page string
+	http  *http.Client
+	url   string // of the feed
+	lease string // URL of a lease
+	page  string
 }
 
 func newFloorClient(s settings) *floorClient {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.ForceAttemptHTTP2, transport.DisableCompression = false, true
-	return &floorClient{&http.Client{Transport: transport}, s.Endpoint + "dbs/bench/colls/items/docs", strconv.Itoa(s.Page)}
+	return &floorClient{&http.Client{Transport: transport}, s.Endpoint + "dbs/bench/colls/items/docs", s.Endpoint + "dbs/bench/colls/leases/docs/lease", strconv.Itoa(s.Page)}
 }
 
 // read reads one page and discards it.
@@ -64,8 +65,8 @@ func floorRead(ctx context.Context, s settings) (figures, error) {
 	return m.stop(pages * s.Page), nil
 }
 
-// floorIdle polls ranges that have no changes: in each period all of them, one after
-// the other over one connection.
+// floorIdle polls ranges that have no changes, and renews their leases: in each period it reads all
+// of them, and writes the leases whose turn it is, one after the other over one connection.
 func floorIdle(ctx context.Context, s settings) (figures, error) {
 	c := newFloorClient(s)
 	etags := make([]string, s.Ranges)
@@ -75,11 +76,17 @@ func floorIdle(ctx context.Context, s settings) (figures, error) {
 	periods := time.NewTicker(s.Poll)
 	defer periods.Stop()
 	var shares report.Samples
+	renewed, renewals := 0, 0.0 // leases so far, and how many should be
 	for period := range s.Windows + 1 {
 		m := startMeter()
 		for id := range etags {
 			var err error
 			if etags[id], _, err = c.read(ctx, id, etags[id]); err != nil {
+				return nil, err
+			}
+		}
+		for renewals += float64(s.Ranges) * s.Poll.Seconds() / s.Renew.Seconds(); renewed < int(renewals); renewed++ {
+			if err := c.write(ctx, renewed); err != nil {
 				return nil, err
 			}
 		}
@@ -90,6 +97,26 @@ func floorIdle(ctx context.Context, s settings) (figures, error) {
 		}
 	}
 	return figures{"cpuPercent": shares.Median(), "rssMiB": residentMiB("VmRSS")}, nil
+}
+
+// floorPoll reads a range that has no changes, again and again, over one connection.
+func floorPoll(ctx context.Context, s settings) (figures, error) {
+	c := newFloorClient(s)
+	etag, _, err := c.read(ctx, 0, "*") // the first one opens the connection
+	if err != nil {
+		return nil, err
+	}
+	m := startMeter()
+	for range s.Changes {
+		var status int
+		if etag, status, err = c.read(ctx, 0, etag); err != nil {
+			return nil, err
+		}
+		if status != http.StatusNotModified {
+			return nil, errChanges
+		}
+	}
+	return m.stop(s.Changes), nil
 }
 
 // leaseDocument is about as long as a lease.
@@ -103,19 +130,24 @@ func floorCheckpoint(ctx context.Context, s settings) (figures, error) {
 	c := newFloorClient(s)
 	m := startMeter()
 	for i := range s.Changes {
-		body := fmt.Appendf(nil, leaseDocument, i)
-		request, err := http.NewRequestWithContext(ctx, http.MethodPut, s.Endpoint+"dbs/bench/colls/leases/docs/lease", bytes.NewReader(body))
-		if err != nil {
-			return nil, err
-		}
-		response, err := c.http.Do(request)
-		if err != nil {
-			return nil, err
-		}
-		_, err = io.Copy(io.Discard, response.Body)
-		if response.Body.Close(); err != nil {
+		if err := c.write(ctx, i); err != nil {
 			return nil, err
 		}
 	}
 	return m.stop(s.Changes), nil
+}
+
+// write puts a document of the size of a lease.
+func (c *floorClient) write(ctx context.Context, position int) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPut, c.lease, bytes.NewReader(fmt.Appendf(nil, leaseDocument, position)))
+	if err != nil {
+		return err
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	_, err = io.Copy(io.Discard, response.Body)
+	return err
 }

@@ -22,7 +22,12 @@ type running struct {
 }
 
 func (s settings) start(ctx context.Context, f trigger.Function, leases *cosmos.Container) (*running, error) {
-	host, err := trigger.New(leases, []trigger.Function{f}, nil)
+	return s.startAs(ctx, "", f, leases)
+}
+
+// startAs is start with the host's name in the leases, "" for one of its own.
+func (s settings) startAs(ctx context.Context, owner string, f trigger.Function, leases *cosmos.Container) (*running, error) {
+	host, err := trigger.New(leases, []trigger.Function{f}, &trigger.Options{Owner: owner})
 	if err != nil {
 		return nil, err
 	}
@@ -270,7 +275,7 @@ func writeItems(ctx context.Context, s settings) (figures, error) {
 			time.Sleep(time.Until(began.Add(time.Duration(i) * time.Second / time.Duration(s.Rate))))
 		}
 		id := fmt.Sprint("item-", i)
-		item := map[string]any{"id": id, "pk": id, "sent": time.Now().UnixNano(), "text": string(text)}
+		item := map[string]any{"id": id, "pk": id, "n": i, "sent": time.Now().UnixNano(), "text": string(text)}
 		if _, err := items.Upsert(ctx, cosmos.NewPartitionKey(id), item); err != nil {
 			return nil, err
 		}

@@ -32,8 +32,10 @@ type settings struct {
 	Lanes      int           `default:"1"`
 	Reuse      bool          // Function.ReuseBuffers
 	Functions  int           `default:"1"` // on the container; each gets all changes
+	Hosts      int           `default:"1"` // that share the ranges
 	Handler    time.Duration // how long a handler call takes
-	Poll       time.Duration `default:"5s"` // of idle ranges
+	Poll       time.Duration `default:"5s"`  // of idle ranges
+	Renew      time.Duration `default:"17s"` // of their leases
 	Rate       int           `default:"100"`
 	Windows    int           `default:"5"` // consecutive measurements
 	Window     time.Duration `default:"5s"`
@@ -56,6 +58,8 @@ var modes = map[string]func(context.Context, settings) (figures, error){
 	"floor":            floorRead,
 	"floor-idle":       floorIdle,
 	"floor-checkpoint": floorCheckpoint,
+	"floor-poll":       floorPoll,
+	"poll":             pollFeed,
 	"read":             readFeed,
 	"runtime":          drainFeed,
 	"official":         officialPattern,
@@ -65,6 +69,7 @@ var modes = map[string]func(context.Context, settings) (figures, error){
 	"acquire":          acquireRanges,
 	"memory":           slowHandlers,
 	"latency":          busyRange,
+	"restart":          rollingRestart,
 	"write":            writeItems,
 	"checkpoint":       replaceLease,
 	"typed":            typedHandlers,
