@@ -128,7 +128,9 @@ func (s *suite) idleRanges() (report.Section, error) {
 	set := func(mode string) variables {
 		return variables{"MODE": mode, "RANGES": "1000", "POLL": "5s", "WINDOW": "5s", "WINDOWS": strconv.Itoa(s.rounds), "PAGE": "100", "LIMIT": "60s"}
 	}
-	entrants := []entrant{{column: colFloor, program: s.halley, set: set("floor-idle")}, {column: colAzcosmos, program: s.azcosmos, set: set("idle")}, {column: colHalley, program: s.halley, set: set("idle")}}
+	renewing := set("idle")
+	renewing["WINDOW"], renewing["WINDOWS"] = "17s", strconv.Itoa(min(s.rounds, 3)) // each lease is renewed once in a window
+	entrants := []entrant{{column: colFloor, program: s.halley, set: set("floor-idle")}, {column: colAzcosmos, program: s.azcosmos, set: set("idle")}, {column: colHalley, program: s.halley, set: renewing}}
 	waits := map[string]func() (figures, error){}
 	for i, e := range entrants {
 		v, err := s.serve("-ranges", "1000", "-changes", "1")

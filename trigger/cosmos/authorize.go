@@ -37,8 +37,8 @@ type keyPolicy struct {
 
 	mu         sync.Mutex // guards the fields below it
 	second     int64      // since 1970
-	date       string     // of the second
-	signatures map[signedLink]string
+	date       []string   // of the second; one value
+	signatures map[signedLink][]string
 }
 
 // signedLink is the part of a request that a signature covers, except for the date.
@@ -50,26 +50,25 @@ const maxSignatures = 256
 func (p *keyPolicy) Do(req *policy.Request) (*http.Response, error) {
 	var op *operation
 	req.OperationValue(&op)
-	date, signature := p.dateAndSign(signedLink{op.method, op.kind, op.parent})
 	h := req.Raw().Header
-	h.Set(headerDate, date)
-	h.Set("Authorization", signature)
+	h[headerDate], h["Authorization"] = p.dateAndSign(signedLink{op.method, op.kind, op.parent})
 	return req.Next()
 }
 
-// dateAndSign returns the date of a request and its Authorization header.
-func (p *keyPolicy) dateAndSign(link signedLink) (date, signature string) {
+// dateAndSign returns the date of a request and its Authorization header, as values of a header that
+// are not changed in place.
+func (p *keyPolicy) dateAndSign(link signedLink) (date, signature []string) {
 	// Use the service's time: the service rejects a date that is off by more
 	// than 15 minutes.
 	now := p.now().UTC()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.signatures == nil || p.second != now.Unix() || len(p.signatures) >= maxSignatures {
-		p.second, p.date, p.signatures = now.Unix(), now.Format(http.TimeFormat), map[signedLink]string{}
+		p.second, p.date, p.signatures = now.Unix(), []string{now.Format(http.TimeFormat)}, map[signedLink][]string{}
 	}
 	signature, known := p.signatures[link]
 	if !known {
-		signature = url.QueryEscape("type=master&ver=1.0&sig=" + p.sign(stringToSign(link.method, link.kind, link.parent, p.date)))
+		signature = []string{url.QueryEscape("type=master&ver=1.0&sig=" + p.sign(stringToSign(link.method, link.kind, link.parent, p.date[0])))}
 		p.signatures[link] = signature
 	}
 	return p.date, signature

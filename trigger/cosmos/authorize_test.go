@@ -213,7 +213,8 @@ func TestSignaturesAreKeptForTheirSecond(t *testing.T) {
 		{-time.Millisecond, signedLink{"GET", "docs", "dbs/db/colls/a"}, 5},
 	} {
 		now = now.Add(test.wait)
-		date, got := p.dateAndSign(test.of)
+		dates, signatures := p.dateAndSign(test.of)
+		date, got := dates[0], signatures[0]
 		want := url.QueryEscape("type=master&ver=1.0&sig=" + stringToSign(test.of.method, test.of.kind, test.of.parent, now.UTC().Format(http.TimeFormat)))
 		if got != want || date != now.UTC().Format(http.TimeFormat) || signed != test.signed {
 			t.Errorf("step %d: %s of %s after %d signatures, want %s after %d", step, got, date, signed, want, test.signed)

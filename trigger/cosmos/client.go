@@ -1,12 +1,8 @@
 package cosmos
 
 import (
-	"cmp"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -30,6 +26,11 @@ type ClientOptions struct {
 	// (5 s), and TryTimeout the time for one request and its answer (65 s). If
 	// the service requests a wait, that wait replaces the backoff. Retry
 	// options of a context ([policy.WithRetryOptions]) have no effect.
+	//
+	// With an account key, and without policies of the caller, requests do not go
+	// through azcore's pipeline, which costs as much as the rest of the client. Then
+	// azcore's log does not show them, unless a field of Logging or the variable
+	// AZURE_SDK_GO_LOGGING is set.
 	azcore.ClientOptions
 
 	// PreferredRegions are the regions to read from, best first, under the
@@ -45,7 +46,9 @@ type ClientOptions struct {
 // Client sends requests to one account. It is safe for concurrent use.
 type Client struct {
 	endpoint string
+	retries  *retryPolicy
 	pipeline runtime.Pipeline
+	direct   *directSender // in place of the pipeline; nil if that is needed
 	regions  *regions
 	clock    clock
 	idle     func()
@@ -86,26 +89,30 @@ func NewClient(endpoint string, cred Credential, opts *ClientOptions) (*Client, 
 	}
 	c := &Client{endpoint: endpoint, containers: map[[2]string]*Container{}, idle: func() {}, feedSlots: make(chan struct{}, maxFeedReads)}
 	c.regions = newRegions(base, opts.PreferredRegions, c.Account)
-	c.pipeline = c.newPipeline(base, cred, opts)
+	c.usePolicies(base, cred, opts.ClientOptions, opts.Audience)
 	return c, nil
 }
 
-// newPipeline returns azcore's pipeline, without azcore's retries and its
+// usePolicies makes azcore's pipeline, without azcore's retries and its
 // download of bodies. [retryPolicy] replaces both: it knows by method,
 // substatus and region when a retry is safe, and reads bodies within an attempt
 // and into reused buffers.
-func (c *Client) newPipeline(base *url.URL, cred Credential, opts *ClientOptions) runtime.Pipeline {
-	o := opts.ClientOptions
+func (c *Client) usePolicies(base *url.URL, cred Credential, o policy.ClientOptions, audience string) {
 	if o.Transport == nil {
-		client := newHTTPClient(o.Retry.TryTimeout)
-		o.Transport, c.idle = client, client.CloseIdleConnections
+		transport := newHTTPTransport(o.Retry.TryTimeout)
+		o.Transport, c.idle = transport, transport.CloseIdleConnections
 	}
 	o.Transport = LimitErrors(o.Transport)
-	o.PerCallPolicies = append(slices.Clone(o.PerCallPolicies), newRetryPolicy(c, o.Retry, cred.token != nil))
+	c.retries = newRetryPolicy(c, o.Retry, cred.token != nil)
+	c.direct = newDirectSender(cred, o, &keyPolicy{sign: cred.sign, now: c.Now})
+	// Until an attempt, a request has no header that azcore would copy.
+	perAttempt := []policy.Policy{attemptHeader{}, runtime.NewTelemetryPolicy(module, version, &o.Telemetry)}
+	o.PerCallPolicies = append(slices.Clone(o.PerCallPolicies), c.retries)
 	o.Retry = policy.RetryOptions{MaxRetries: -1}
-	return runtime.NewPipeline(module, version, runtime.PipelineOptions{
+	o.Telemetry.Disabled = true
+	c.pipeline = runtime.NewPipeline(module, version, runtime.PipelineOptions{
 		AllowedHeaders: loggedHeaders,
-		PerRetry:       authorization(cred, base, opts.Audience, c.Now),
+		PerRetry:       append(perAttempt, authorization(cred, base, audience, c.Now)...),
 	}, &o)
 }
 
@@ -146,29 +153,4 @@ func isAzure(host string) bool {
 func isLoopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && addr.IsLoopback()
-}
-
-// newHTTPClient returns the HTTP client that is used when ClientOptions has no
-// Transport. HTTP/2 is off because it costs more CPU per byte and puts all
-// ranges on one connection; gzip is off because the gateway does not offer it.
-func newHTTPClient(headerTimeout time.Duration) *http.Client {
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	return &http.Client{
-		Transport: &http.Transport{
-			Proxy:                 http.ProxyFromEnvironment,
-			DialContext:           (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-			Protocols:             protocols,
-			DisableCompression:    true,
-			MaxIdleConns:          1000,
-			MaxIdleConnsPerHost:   1000, // lease writes of all ranges may be under way; see maxFeedReads for the others
-			IdleConnTimeout:       90 * time.Second,
-			TLSHandshakeTimeout:   10 * time.Second,
-			TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12},
-			ResponseHeaderTimeout: max(cmp.Or(headerTimeout, tryTimeout), 0),
-			ReadBufferSize:        16 << 10, // that of a TLS record: larger reads fill the page's own buffer
-		},
-		// The service does not redirect, and a signature is valid for one host only.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
 }

@@ -220,7 +220,7 @@ func TestLogShowsNoSecrets(t *testing.T) {
 	log.SetListener(func(_ log.Event, text string) { out.WriteString(text) })
 	defer log.SetListener(nil)
 	s := newService(t, ok(`{"card":"secret-card"}`, "x-ms-request-charge", "7.25"))
-	if _, err := s.container().Replace(context.Background(), "x", NewPartitionKey("secret-pk"), []byte(`{"card":"secret-card"}`), ""); err != nil {
+	if _, err := s.containerWith(logged).Replace(context.Background(), "x", NewPartitionKey("secret-pk"), []byte(`{"card":"secret-card"}`), ""); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "7.25") {

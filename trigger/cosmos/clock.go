@@ -21,6 +21,9 @@ type clock struct {
 	at     time.Time  // local monotonic time when it arrived
 	agreed int        // answers that agreed with the estimate since it last stepped, at most neededAnswers
 
+	parsedText string // last Date header: it is that of a second, and most answers have the one before
+	parsed     time.Time
+
 	candidate      time.Time // Date header that differs from the estimate; zero if there is none
 	candidateAt    time.Time // local monotonic time when it arrived
 	candidateVotes int       // answers that agreed with it, less those that agreed with the estimate
@@ -59,14 +62,14 @@ func (c *clock) estimate(local time.Time) time.Time {
 
 // observe takes in the Date header of an answer that just arrived. A header
 // slightly before the estimate is ignored, so that the clock does not step back
-// with each answer.
-func (c *clock) observe(resp *http.Response) {
-	date, err := http.ParseTime(resp.Header.Get("Date"))
-	if err != nil {
-		return
-	}
+// with each answer. It returns the header, zero if there is none.
+func (c *clock) observe(resp *http.Response) (date time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	date, err := c.parse(value(resp.Header, "Date"))
+	if err != nil {
+		return date
+	}
 	local := time.Now()
 	lead := date.Sub(c.estimate(local))
 	switch {
@@ -84,6 +87,18 @@ func (c *clock) observe(resp *http.Response) {
 	default:
 		c.weigh(date, local)
 	}
+	return date
+}
+
+// parse returns the time of a Date header.
+func (c *clock) parse(text string) (date time.Time, err error) {
+	if text == c.parsedText && text != "" {
+		return c.parsed, nil
+	}
+	if date, err = http.ParseTime(text); err == nil {
+		c.parsedText, c.parsed = text, date
+	}
+	return date, err
 }
 
 func (c *clock) adopt(date, local time.Time, agreed int) {

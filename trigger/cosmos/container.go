@@ -21,8 +21,9 @@ import (
 type Container struct {
 	client         *Client
 	database, name string
-	link           string // dbs/{database}/colls/{name}
-	path           string // link, escaped and with a leading slash
+	link           string   // dbs/{database}/colls/{name}
+	path           string   // link, escaped and with a leading slash
+	docs           *url.URL // of the documents; has only a path
 
 	pinnedFor atomic.Int64 // nanoseconds, see PinToWriteRegion; 0 if the container is not pinned
 
@@ -44,12 +45,15 @@ func (c *Client) Container(database, container string) *Container {
 	if known := c.containers[key]; known != nil {
 		return known
 	}
+	path := "/dbs/" + url.PathEscape(database) + "/colls/" + url.PathEscape(container)
+	docs, _ := url.Parse(path + "/docs") // it is escaped
 	made := &Container{
 		client:   c,
 		database: database,
 		name:     container,
 		link:     "dbs/" + database + "/colls/" + container,
-		path:     "/dbs/" + url.PathEscape(database) + "/colls/" + url.PathEscape(container),
+		path:     path,
+		docs:     docs,
 		ranges:   rangeMap{lock: make(chan struct{}, 1)},
 	}
 	c.containers[key] = made
@@ -225,7 +229,7 @@ func (c *Client) CreateContainer(ctx context.Context, database string, def Conta
 	if def.Retention > 0 {
 		policy = &changeFeedPolicy{Minutes: int(def.Retention / time.Minute)}
 	}
-	header := http.Header{}
+	header := newHeader()
 	if def.Throughput > 0 {
 		header.Set(headerOfferThroughput, strconv.Itoa(def.Throughput))
 	}

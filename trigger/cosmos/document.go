@@ -27,19 +27,23 @@ type Response struct {
 // error. doc is sent as it is if it is a []byte or a [json.RawMessage],
 // otherwise as JSON.
 func (c *Container) Create(ctx context.Context, pk PartitionKey, doc any) (Response, error) {
-	return c.post(ctx, "create document", pk, doc, nil)
+	return c.post(ctx, "create document", pk, doc, false)
 }
 
 // Upsert creates or replaces a document. doc is as for [Container.Create].
 func (c *Container) Upsert(ctx context.Context, pk PartitionKey, doc any) (Response, error) {
-	return c.post(ctx, "upsert document", pk, doc, http.Header{http.CanonicalHeaderKey(headerIsUpsert): {"true"}})
+	return c.post(ctx, "upsert document", pk, doc, true)
 }
 
-func (c *Container) post(ctx context.Context, name string, pk PartitionKey, doc any, header http.Header) (Response, error) {
-	return c.writeDocument(ctx, &operation{
+func (c *Container) post(ctx context.Context, name string, pk PartitionKey, doc any, upsert bool) (Response, error) {
+	op := &operation{
 		name: name, parent: c.link, link: c.link,
-		method: http.MethodPost, path: c.path + "/docs", header: header,
-	}, pk, doc)
+		method: http.MethodPost, path: c.path + "/docs", header: newHeader(),
+	}
+	if upsert {
+		op.header.Set(headerIsUpsert, "true")
+	}
+	return c.writeDocument(ctx, op, pk, doc)
 }
 
 // Read reads a document. If it does not exist, [IsDocumentNotFound] holds for
@@ -107,7 +111,7 @@ func (c *Container) documentOperation(name, method, id string) (*operation, erro
 	}
 	return &operation{
 		name: name, parent: link, link: link, document: true,
-		method: method, path: c.path + "/docs/" + url.PathEscape(id), header: http.Header{},
+		method: method, path: c.path + "/docs/" + url.PathEscape(id), header: newHeader(),
 	}, nil
 }
 
@@ -141,9 +145,6 @@ func (c *Container) doDocument(ctx context.Context, op *operation, pk PartitionK
 	if err := pk.check(); err != nil {
 		return Response{}, fmt.Errorf("%s: %w", op, err)
 	}
-	if op.header == nil {
-		op.header = http.Header{}
-	}
 	op.kind, op.container = "docs", c
 	op.header.Set(headerPartitionKey, pk.header)
 	if op.write {
@@ -157,7 +158,7 @@ func (c *Container) doDocument(ctx context.Context, op *operation, pk PartitionK
 	return Response{
 		ETag:         etag(resp.Header),
 		SessionToken: resp.Header.Get(headerSessionToken),
-		Date:         date(resp.Header),
+		Date:         op.date,
 		Charge:       op.charge,
 		ActivityID:   resp.Header.Get(headerActivityID),
 		Body:         op.answer.bytes,

@@ -262,24 +262,22 @@ func (c *Container) ReadFeed(ctx context.Context, r FeedRequest) (*Page, error) 
 		op.answer.release()
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}
-	page.Charge, page.Throttled = op.charge, op.throttled
+	page.Charge, page.Throttled, page.Date = op.charge, op.throttled, op.date
 	return page, nil
 }
 
 func newPage(r FeedRequest, resp *http.Response, body *buffer) (*Page, error) {
 	h := resp.Header
 	page := &Page{
-		Continuation: h.Get("Etag"),
+		Continuation: value(h, "Etag"),
 		NotModified:  resp.StatusCode == http.StatusNotModified,
-		SessionToken: h.Get(headerSessionToken),
-		Date:         date(h),
-		ActivityID:   h.Get(headerActivityID),
+		SessionToken: value(h, headerSessionToken),
+		ActivityID:   value(h, headerActivityID),
 		buffer:       body,
 	}
 	page.Version, page.SessionLSN = sessionPosition(page.SessionToken, r.Range.ID)
-	page.LSN, _ = strconv.ParseInt(h.Get(headerLSN), 10, 64)
-	committed, _ := strconv.ParseInt(h.Get(headerCommittedLSN), 10, 64)
-	page.CommittedLSN = max(committed, 0) // -1 is unknown, too
+	page.LSN = number(h, headerLSN)
+	page.CommittedLSN = max(number(h, headerCommittedLSN), 0) // -1 is unknown, too
 	if page.Continuation == "" {
 		return nil, errors.New("the answer has no etag: the next page cannot be requested")
 	}
@@ -348,7 +346,7 @@ func (c *Container) newestLSNIn(ctx context.Context, r Range, endpoint *url.URL)
 func (c *Container) feedOperation(r FeedRequest) (*operation, error) {
 	op := &operation{
 		name: "read feed", kind: "docs", parent: c.link, link: c.link + " range " + r.Range.ID,
-		method: http.MethodGet, path: c.path + "/docs", header: http.Header{},
+		method: http.MethodGet, path: c.path + "/docs", target: c.docs, header: newHeader(),
 		container: c, feed: true, admit: r.Admit,
 	}
 	if r.Range.ID == "" {
@@ -358,18 +356,18 @@ func (c *Container) feedOperation(r FeedRequest) (*operation, error) {
 		return nil, fmt.Errorf("%s: all-versions mode must start now or at a continuation, not at %s", op, r.Start)
 	}
 	h := op.header
-	h.Set(headerFeedMode, incrementalFeed)
+	h[headerFeedMode] = incrementalValue
 	if r.Mode == ModeAllVersions {
 		h.Set(headerFeedMode, fullFidelityFeed)
 		h.Set(headerWireFormat, wireFormat)
 	}
-	h.Set(headerMaxItems, strconv.Itoa(pageHint(r.MaxItems)))
-	h.Set(headerPartitionRangeID, r.Range.ID)
+	h[headerMaxItems] = []string{strconv.Itoa(pageHint(r.MaxItems))}
+	h[headerPartitionRangeID] = []string{r.Range.ID}
 	if r.ResourceID != "" {
 		h.Set(headerIntendedRID, r.ResourceID)
 	}
 	if r.SessionToken != "" {
-		h.Set(headerSessionToken, r.SessionToken)
+		h[headerSessionToken] = []string{r.SessionToken}
 	}
 	r.setPosition(h)
 	if err := r.setBounds(h); err != nil {
@@ -381,7 +379,7 @@ func (c *Container) feedOperation(r FeedRequest) (*operation, error) {
 func (r FeedRequest) setPosition(h http.Header) {
 	switch {
 	case r.Continuation != "":
-		h.Set("If-None-Match", r.Continuation)
+		h["If-None-Match"] = []string{r.Continuation}
 	case r.Start.mode == startNow:
 		h.Set("If-None-Match", "*")
 	}

@@ -2,11 +2,12 @@ package cosmos
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"golang.org/x/net/http/httpguts"
 )
 
@@ -67,10 +68,36 @@ var loggedHeaders = []string{
 	headerPartitionRangeID, headerRetryAfter, headerStartEPK, headerSubStatus, headerLSN,
 }
 
-func setCommonHeaders(h http.Header) {
-	h.Set(headerVersion, apiVersion)
-	h.Set(headerCapabilities, capabilities)
-	h.Set("Accept", "application/json")
+// mostHeaders is the number of headers that most requests have at most: a map of so many is made at once.
+const mostHeaders = 14
+
+// Values of headers that are in most requests. They are never changed in place.
+var (
+	acceptValue       = []string{"application/json"}
+	capabilitiesValue = []string{capabilities}
+	versionValue      = []string{apiVersion}
+	incrementalValue  = []string{incrementalFeed}
+)
+
+// newHeader returns a header with what is in each request.
+func newHeader() http.Header {
+	h := make(http.Header, mostHeaders)
+	h["Accept"], h[headerCapabilities], h[headerVersion] = acceptValue, capabilitiesValue, versionValue
+	return h
+}
+
+// attemptHeader gives each attempt the header of its operation. Policies before it replace values by
+// setting their own.
+type attemptHeader struct{}
+
+// Do implements azcore's policy.
+func (attemptHeader) Do(req *policy.Request) (*http.Response, error) {
+	var op *operation
+	req.OperationValue(&op)
+	header := maps.Clone(op.header)
+	maps.Copy(header, req.Raw().Header)
+	req.Raw().Header = header
+	return req.Next()
 }
 
 // checkHeader rejects values that cannot be sent, such as an etag or a
@@ -87,13 +114,26 @@ func checkHeader(h http.Header) error {
 }
 
 func charge(h http.Header) float64 {
-	ru, _ := strconv.ParseFloat(h.Get(headerCharge), 64)
+	ru, _ := strconv.ParseFloat(value(h, headerCharge), 64)
 	return ru
 }
 
-func date(h http.Header) time.Time {
-	t, _ := http.ParseTime(h.Get("Date"))
-	return t
+// value is h.Get for a name in its canonical form.
+func value(h http.Header, name string) string {
+	if values := h[name]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
 }
 
-func etag(h http.Header) azcore.ETag { return azcore.ETag(h.Get("Etag")) }
+// number returns a header that is a whole number, 0 if it is absent.
+func number(h http.Header, name string) int64 {
+	text := value(h, name)
+	if text == "" {
+		return 0
+	}
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return n
+}
+
+func etag(h http.Header) azcore.ETag { return azcore.ETag(value(h, "Etag")) }

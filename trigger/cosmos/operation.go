@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
@@ -25,7 +26,8 @@ type operation struct {
 	parent string // resource link in the signature; no leading slash, not escaped
 	link   string // resource link, for error texts
 	method string
-	path   string // escaped, with leading slash
+	path   string   // escaped, with leading slash
+	target *url.URL // path parsed, nil if that is to be done
 	header http.Header
 	body   []byte
 
@@ -36,10 +38,12 @@ type operation struct {
 	feed      bool           // reads a physical range by its id
 	admit     func(int) bool // see FeedRequest.Admit; may be nil
 
-	answer    *buffer // body of a success; set by retryPolicy
-	subStatus int     // of a success: a batch that failed has that of its operation
-	charge    float64 // request units of all tries; set by retryPolicy
-	throttled bool    // earlier tries got 429, 449 or 503; set by retryPolicy for reads
+	answer    *buffer   // body of a success; set by retryPolicy
+	subStatus int       // of a success: a batch that failed has that of its operation
+	attempts  int       // begun so far
+	charge    float64   // request units of all tries; set by retryPolicy
+	date      time.Time // of the last answer; set by retryPolicy
+	throttled bool      // earlier tries got 429, 449 or 503; set by retryPolicy for reads
 }
 
 func (op *operation) String() string { return strings.TrimSuffix(op.name+" "+op.link, " ") }
@@ -60,29 +64,43 @@ func (op *operation) isQuick() bool {
 // the answer is not a success, the error holds an [Error]. No error shows the
 // query or the user info of a URL, such as that of a proxy.
 func (c *Client) do(ctx context.Context, op *operation) (*http.Response, error) {
-	req, err := c.newRequest(ctx, op)
-	if err != nil {
-		return nil, redact.Error(fmt.Errorf("%s: %w", op, err))
-	}
-	resp, err := c.pipeline.Do(req)
+	resp, err := c.send(ctx, op)
 	if err != nil {
 		return nil, redact.Error(err)
 	}
 	return resp, nil
 }
 
+func (c *Client) send(ctx context.Context, op *operation) (*http.Response, error) {
+	if op.header == nil {
+		op.header = newHeader()
+	}
+	if err := checkHeader(op.header); err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	if c.direct != nil {
+		return c.retries.run(ctx, op, func(ctx context.Context, endpoint *url.URL) (*http.Response, error) {
+			return c.direct.send(ctx, op, endpoint)
+		})
+	}
+	req, err := c.newRequest(ctx, op)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	return c.pipeline.Do(req)
+}
+
+// newRequest returns a request for the pipeline. Its header has what [attemptHeader] adds to that of
+// op: the pipeline copies it for each attempt.
 func (c *Client) newRequest(ctx context.Context, op *operation) (*policy.Request, error) {
 	ctx = policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: -1})
-	req, err := runtime.NewRequest(ctx, op.method, c.regions.base.Scheme+"://"+c.regions.base.Host+op.path)
+	raw, err := http.NewRequestWithContext(ctx, op.method, op.path, nil)
 	if err != nil {
 		return nil, err
 	}
-	raw := req.Raw()
-	if op.header != nil {
-		raw.Header = op.header
-	}
-	setCommonHeaders(raw.Header)
-	if err := checkHeader(raw.Header); err != nil {
+	raw.URL.Scheme, raw.URL.Host, raw.Host = c.regions.base.Scheme, c.regions.base.Host, c.regions.base.Host
+	req, err := runtime.NewRequestFromRequest(raw)
+	if err != nil {
 		return nil, err
 	}
 	req.SetOperationValue(op)
@@ -90,7 +108,12 @@ func (c *Client) newRequest(ctx context.Context, op *operation) (*policy.Request
 	if op.body == nil {
 		return req, nil
 	}
-	return req, req.SetBody(streaming.NopCloser(bytes.NewReader(op.body)), cmp.Or(raw.Header.Get("Content-Type"), "application/json"))
+	return req, req.SetBody(streaming.NopCloser(bytes.NewReader(op.body)), op.contentType())
+}
+
+// contentType is that of the body.
+func (op *operation) contentType() string {
+	return cmp.Or(op.header.Get("Content-Type"), "application/json")
 }
 
 // decode decodes the answer of op as JSON.

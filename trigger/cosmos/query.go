@@ -103,7 +103,7 @@ func (c *Container) queryPage(ctx context.Context, q Query) (*QueryPage, error) 
 	page := &QueryPage{
 		Items:        make([]json.RawMessage, len(items)),
 		Continuation: resp.Header.Get(headerContinuation),
-		Date:         date(resp.Header),
+		Date:         op.date,
 		Charge:       op.charge,
 		ActivityID:   resp.Header.Get(headerActivityID),
 	}
@@ -119,7 +119,7 @@ func (c *Container) queryOperation(q Query) (*operation, error) {
 	}
 	op := &operation{
 		name: "query", kind: "docs", parent: c.link, link: c.link, container: c,
-		method: http.MethodPost, path: c.path + "/docs", header: http.Header{},
+		method: http.MethodPost, path: c.path + "/docs", header: newHeader(),
 	}
 	var err error
 	op.body, err = json.Marshal(struct {

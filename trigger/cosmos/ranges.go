@@ -99,7 +99,7 @@ func (c *Container) readRanges(ctx context.Context, m *rangeMap) ([]Range, error
 func (c *Container) readRangePage(ctx context.Context, since string) (changed []Range, next string, err error) {
 	op := &operation{
 		name: "read ranges", kind: "pkranges", parent: c.link, link: c.link, container: c,
-		method: http.MethodGet, path: c.path + "/pkranges", header: http.Header{},
+		method: http.MethodGet, path: c.path + "/pkranges", header: newHeader(),
 	}
 	op.header.Set(headerFeedMode, incrementalFeed)
 	op.header.Set(headerMaxItems, "-1")

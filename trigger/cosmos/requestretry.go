@@ -66,12 +66,25 @@ func newRetryPolicy(c *Client, o policy.RetryOptions, token bool) *retryPolicy {
 	return &retryPolicy{client: c, options: o, token: token}
 }
 
-// Do implements azcore's policy. If the answer is not a success, the error
-// describes it.
+// Do implements azcore's policy.
 func (p *retryPolicy) Do(req *policy.Request) (*http.Response, error) {
 	var op *operation
 	req.OperationValue(&op)
-	ctx := req.Raw().Context()
+	return p.run(req.Raw().Context(), op, func(ctx context.Context, endpoint *url.URL) (*http.Response, error) {
+		sent := req.WithContext(ctx)
+		raw := sent.Raw()
+		to := *raw.URL
+		to.Scheme, to.Host = endpoint.Scheme, endpoint.Host
+		raw.URL, raw.Host = &to, endpoint.Host
+		return sent.Next()
+	})
+}
+
+// attempt sends an operation to an endpoint once, and returns the head of the answer.
+type attempt func(ctx context.Context, endpoint *url.URL) (*http.Response, error)
+
+// run makes attempts until the answer is final. If it is not a success, the error describes it.
+func (p *retryPolicy) run(ctx context.Context, op *operation, send attempt) (*http.Response, error) {
 	var used retryUsage
 	var to route
 	for {
@@ -82,7 +95,7 @@ func (p *retryPolicy) Do(req *policy.Request) (*http.Response, error) {
 			}
 		}
 		endpoint := to.endpoints[used.regionShift%len(to.endpoints)]
-		resp, err := p.try(ctx, req, op, endpoint, used.headTimeout(op, len(to.endpoints)))
+		resp, err := p.try(ctx, send, op, endpoint, used.headTimeout(op, len(to.endpoints)))
 		decision := decideRetry(op, resp, err, p.token)
 		if to.movable {
 			p.recordPlacement(ctx, op, to, endpoint, used.moves, resp, decision)
@@ -120,7 +133,7 @@ func (p *retryPolicy) Do(req *policy.Request) (*http.Response, error) {
 
 // try sends op once. If the answer is a success, try reads it into op.answer. If headTimeout is not
 // zero, the head of the answer must arrive in that time.
-func (p *retryPolicy) try(ctx context.Context, req *policy.Request, op *operation, endpoint *url.URL, headTimeout time.Duration) (*http.Response, error) {
+func (p *retryPolicy) try(ctx context.Context, send attempt, op *operation, endpoint *url.URL, headTimeout time.Duration) (*http.Response, error) {
 	if op.feed {
 		select {
 		case p.client.feedSlots <- struct{}{}:
@@ -142,15 +155,10 @@ func (p *retryPolicy) try(ctx context.Context, req *policy.Request, op *operatio
 		defer cancel()
 		stopWaiting = time.AfterFunc(headTimeout, cancel).Stop
 	}
-	sent := req.WithContext(attemptCtx)
-	raw := sent.Raw()
-	to := *raw.URL
-	to.Scheme, to.Host = endpoint.Scheme, endpoint.Host
-	raw.URL, raw.Host = &to, endpoint.Host
-	resp, err := sent.Next()
+	resp, err := send(attemptCtx, endpoint)
 	stopWaiting()
 	if resp != nil {
-		p.client.clock.observe(resp)
+		op.date = p.client.clock.observe(resp)
 		op.charge += charge(resp.Header)
 		if op.container != nil && isAnsweredByRange(op, resp) {
 			op.container.observeAnswer(resp)

@@ -23,7 +23,7 @@ type sessions struct {
 func (s *sessions) observe(resp *http.Response) (raised []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for one := range strings.SplitSeq(resp.Header.Get(headerSessionToken), ",") {
+	for one := range strings.SplitSeq(value(resp.Header, headerSessionToken), ",") {
 		id, text, _ := strings.Cut(strings.TrimSpace(one), ":")
 		known, found := s.byRange[id]
 		if found && known.text == text { // nothing new, as usual

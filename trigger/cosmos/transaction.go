@@ -82,7 +82,10 @@ func (c *Container) Commit(ctx context.Context, pk PartitionKey, t *Transaction)
 	op := &operation{
 		name: "commit transaction", parent: c.link, link: c.link,
 		method: http.MethodPost, path: c.path + "/docs", write: true,
-		header: http.Header{headerIsBatch: {"true"}, headerBatchAtomic: {"true"}, headerBatchOrdered: {"true"}},
+		header: newHeader(),
+	}
+	for _, name := range []string{headerIsBatch, headerBatchAtomic, headerBatchOrdered} {
+		op.header.Set(name, "true")
 	}
 	if t.err != nil {
 		return Response{}, fmt.Errorf("%s: %w", op, t.err)

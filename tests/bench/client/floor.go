@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -15,16 +16,29 @@ import (
 // floorClient does with net/http alone as little as the protocol admits. It sends no
 // signature, so it can only read the prebuilt feed.
 type floorClient struct {
-	http  *http.Client
-	url   string // of the feed
-	lease string // URL of a lease
-	page  string
+	http   *http.Client
+	url    string // of the feed
+	lease  string // URL of a lease
+	page   string
+	header http.Header // of each read
+}
+
+// protocolHeader is the rest of what the service requires of a read, or Halley sends with it, with values
+// that never change: the feed of the benchmark does not look at them.
+var protocolHeader = http.Header{
+	"Accept":                                {"application/json"},
+	"Authorization":                         {"type%3Dmaster%26ver%3D1.0%26sig%3DgFB1bRB%2FPLJTG3bCgMuoVgNzOyFvZAamzEtLuSITjRc%3D"},
+	"User-Agent":                            {"azsdk-go-halley/v0.1.0 (go1.26.8; linux)"},
+	"X-Ms-Cosmos-Sdk-Supportedcapabilities": {"3"},
+	"X-Ms-Date":                             {"Thu, 27 Apr 2017 00:51:12 GMT"},
+	"X-Ms-Session-Token":                    {"0:-1#1000000001"},
+	"X-Ms-Version":                          {"2020-07-15"},
 }
 
 func newFloorClient(s settings) *floorClient {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.ForceAttemptHTTP2, transport.DisableCompression = false, true
-	return &floorClient{&http.Client{Transport: transport}, s.Endpoint + "dbs/bench/colls/items/docs", s.Endpoint + "dbs/bench/colls/leases/docs/lease", strconv.Itoa(s.Page)}
+	return &floorClient{&http.Client{Transport: transport}, s.Endpoint + "dbs/bench/colls/items/docs", s.Endpoint + "dbs/bench/colls/leases/docs/lease", strconv.Itoa(s.Page), nil}
 }
 
 // read reads one page and discards it.
@@ -33,6 +47,7 @@ func (c *floorClient) read(ctx context.Context, id int, etag string) (next strin
 	if err != nil {
 		return "", 0, err
 	}
+	maps.Copy(request.Header, c.header)
 	request.Header["A-Im"] = []string{"Incremental Feed"}
 	request.Header["X-Ms-Max-Item-Count"] = []string{c.page}
 	request.Header["X-Ms-Documentdb-Partitionkeyrangeid"] = []string{strconv.Itoa(id)}
@@ -99,9 +114,19 @@ func floorIdle(ctx context.Context, s settings) (figures, error) {
 	return figures{"cpuPercent": shares.Median(), "rssMiB": residentMiB("VmRSS")}, nil
 }
 
-// floorPoll reads a range that has no changes, again and again, over one connection.
+// barePoll is floorPoll with as few headers as the server of the benchmark needs.
+func barePoll(ctx context.Context, s settings) (figures, error) {
+	return newFloorClient(s).poll(ctx, s)
+}
+
+// floorPoll sends the requests of a poll that finds nothing, again and again, over one connection.
 func floorPoll(ctx context.Context, s settings) (figures, error) {
 	c := newFloorClient(s)
+	c.header = protocolHeader
+	return c.poll(ctx, s)
+}
+
+func (c *floorClient) poll(ctx context.Context, s settings) (figures, error) {
 	etag, _, err := c.read(ctx, 0, "*") // the first one opens the connection
 	if err != nil {
 		return nil, err

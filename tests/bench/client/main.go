@@ -59,6 +59,7 @@ var modes = map[string]func(context.Context, settings) (figures, error){
 	"floor-idle":       floorIdle,
 	"floor-checkpoint": floorCheckpoint,
 	"floor-poll":       floorPoll,
+	"bare-poll":        barePoll,
 	"poll":             pollFeed,
 	"read":             readFeed,
 	"runtime":          drainFeed,

@@ -48,6 +48,15 @@ type share struct {
 	bucket   int    // 0 is none
 }
 
+// policies returns the policies of a client: none for a share that changes no request, as
+// requests cost less without policies.
+func (s share) policies() []policy.Policy {
+	if s == (share{}) {
+		return nil
+	}
+	return []policy.Policy{s}
+}
+
 // Do implements [policy.Policy]. The names of the headers are those of HttpConstants of
 // azure-cosmos-dotnet-v3.
 func (s share) Do(req *policy.Request) (*http.Response, error) {
@@ -110,7 +119,7 @@ func (a Clients) client(f settings.Function, name settings.ConnectionName, of sh
 		return nil, err
 	}
 	client, err := c.Client(cosmos.ClientOptions{PreferredRegions: regions, ClientOptions: azcore.ClientOptions{
-		Transport: a.Transport, Retry: a.Retry, PerCallPolicies: []policy.Policy{of}, PerRetryPolicies: a.EachAttempt,
+		Transport: a.Transport, Retry: a.Retry, PerCallPolicies: of.policies(), PerRetryPolicies: a.EachAttempt,
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("connection %s: %w", name, err)

@@ -1,0 +1,105 @@
+package cosmos
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/google/go-cmp/cmp"
+)
+
+// logged makes a client use azcore's pipeline.
+var logged = &ClientOptions{ClientOptions: azcore.ClientOptions{Logging: policy.LogOptions{AllowedHeaders: []string{"x-ms-charge"}}}}
+
+func (s *service) containerWith(opts *ClientOptions) *Container {
+	copied := *opts
+	return s.client(&copied).Container("Games", "High Scores")
+}
+
+// Requests are the same with azcore's pipeline and without it, also those of a second attempt.
+func TestRequestsAreThoseOfThePipeline(t *testing.T) {
+	calls := map[string]func(context.Context, *Container) error{
+		"poll": func(ctx context.Context, c *Container) error {
+			_, err := c.ReadFeed(ctx, FeedRequest{Range: Range{ID: "0", Max: "FF"}, Continuation: `"7"`, MaxItems: 10, SessionToken: "0:-1#7"})
+			return err
+		},
+		"replace": func(ctx context.Context, c *Container) error {
+			_, err := c.Replace(ctx, "Ä b", onePK, []byte(`{"id":"Ä b"}`), `"e1"`)
+			return err
+		},
+		"query": func(ctx context.Context, c *Container) error {
+			_, err := c.queryPage(ctx, Query{Text: "SELECT * FROM c"})
+			return err
+		},
+		"database": func(ctx context.Context, c *Container) error { return c.Client().CreateDatabase(ctx, "x") },
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			type request struct {
+				Method, URL, Host, Body string
+				Length                  int64
+				Header                  http.Header
+			}
+			requestsWith := func(opts *ClientOptions) (found []request) {
+				s := newService(t, status(429, "x-ms-retry-after-ms", "1", "Date", vectorDate), ok("{}", "Date", vectorDate))
+				s.account = func(int, *http.Request) (*http.Response, error) {
+					return reply(200, accountBody(endpoint, endpoint), "Date", vectorDate), nil
+				}
+				c := s.containerWith(opts)
+				moment, _ := http.ParseTime(vectorDate)
+				c.client.clock.date, c.client.clock.at = moment, time.Now()
+				_ = call(t.Context(), c) // the answer is not what each call wants
+				if isDirect := c.client.direct != nil; isDirect != (opts != logged) {
+					t.Errorf("a client with %+v is direct: %t", opts.Logging, isDirect)
+				}
+				for _, sent := range s.requests {
+					header := sent.Header.Clone()
+					header.Del("Content-Length") // azcore sets it, and net/http by the length
+					found = append(found, request{sent.Method, sent.URL.String(), sent.Host, sent.body, sent.ContentLength, header})
+				}
+				return found
+			}
+			direct, piped := requestsWith(&ClientOptions{}), requestsWith(logged)
+			if diff := cmp.Diff(piped, direct); diff != "" || len(direct) != 2 {
+				t.Errorf("%d requests; with the pipeline and without it:\n%s", len(direct), diff)
+			}
+		})
+	}
+}
+
+// What azcore's pipeline is for keeps it in use.
+func TestPoliciesKeepThePipeline(t *testing.T) {
+	none := policyFunc(func(req *policy.Request) (*http.Response, error) { return req.Next() })
+	t.Setenv("AZURE_SDK_GO_LOGGING", "")
+	for name, test := range map[string]struct {
+		opts azcore.ClientOptions
+		env  string
+		want bool
+	}{
+		"plain":       {want: true},
+		"application": {opts: azcore.ClientOptions{Telemetry: policy.TelemetryOptions{ApplicationID: "shop"}}, want: true},
+		"per call":    {opts: azcore.ClientOptions{PerCallPolicies: []policy.Policy{none}}},
+		"per try":     {opts: azcore.ClientOptions{PerRetryPolicies: []policy.Policy{none}}},
+		"log":         {env: "all"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("AZURE_SDK_GO_LOGGING", test.env)
+			s := newService(t, ok("{}"))
+			c := s.containerWith(&ClientOptions{ClientOptions: test.opts})
+			if _, err := c.Read(t.Context(), "x", onePK); err != nil || (c.client.direct != nil) != test.want {
+				t.Errorf("direct: %t, %v", c.client.direct != nil, err)
+			}
+			if name == "application" && s.requests[0].Header.Get("User-Agent")[:5] != "shop " {
+				t.Errorf("the client is called %q", s.requests[0].Header.Get("User-Agent"))
+			}
+		})
+	}
+}
+
+// policyFunc is a policy of the caller.
+type policyFunc func(*policy.Request) (*http.Response, error)
+
+func (f policyFunc) Do(req *policy.Request) (*http.Response, error) { return f(req) }
