@@ -105,6 +105,19 @@ func TestPoisonRowComparesWithinRounds(t *testing.T) {
 	}
 }
 
+func TestSectionsAreReplacedByTheirTitle(t *testing.T) {
+	const document = "# Performance\n\nhead\n\n## One\n\nold\n\n## One more\n\nkept\n"
+	for title, want := range map[string]string{
+		"One":      "# Performance\n\nhead\n\n## One\n\nnew\n\n## One more\n\nkept\n",
+		"One more": "# Performance\n\nhead\n\n## One\n\nold\n\n## One more\n\nnew\n",
+		"Another":  document + "\n## Another\n\nnew\n",
+	} {
+		if got := replaceSection(document, title, "\n## "+title+"\n\nnew\n"); got != want {
+			t.Errorf("%s: %q", title, got)
+		}
+	}
+}
+
 func TestAttributesAreReadInTheirOrder(t *testing.T) {
 	const out = `=== RUN   TestCurve
 === RUN   TestCurve/2s

@@ -12,35 +12,78 @@ import (
 	"halley/tests/bench/report"
 )
 
+// documentFile is the document in its directory.
+const documentFile = "performance.md"
+
 // writeDocument writes performance.md into a directory, and its pictures into images.
 func (s *suite) writeDocument(directory string, sections []report.Section) error {
-	pictures := filepath.Join(directory, "images")
-	if err := os.MkdirAll(pictures, 0o755); err != nil {
-		return err
-	}
 	var b bytes.Buffer
 	if err := s.writeHead(&b, sections); err != nil {
 		return err
 	}
 	for _, section := range sections {
-		fmt.Fprintf(&b, "\n## %s\n\n", section.Title)
-		if section.Text != "" {
-			fmt.Fprintf(&b, "%s\n\n", strings.TrimSpace(section.Text))
-		}
-		if len(section.Rows) > 0 {
-			if err := section.WriteTable(&b, columns); err != nil {
-				return err
-			}
-		}
-		for _, chart := range section.Chart {
-			name := "performance-" + chart.File + ".svg"
-			fmt.Fprintf(&b, "\n![%s](images/%s)\n", chart.Title, name)
-			if err := os.WriteFile(filepath.Join(pictures, name), []byte(chart.SVG()), 0o644); err != nil {
-				return err
-			}
+		if err := writeSection(&b, directory, section); err != nil {
+			return err
 		}
 	}
-	return os.WriteFile(filepath.Join(directory, "performance.md"), b.Bytes(), 0o644)
+	return os.WriteFile(filepath.Join(directory, documentFile), b.Bytes(), 0o644)
+}
+
+// rewriteSections writes sections into the document in place of those with their titles, or at its end.
+// Each says when and where it was measured, as the head is about the whole.
+func (s *suite) rewriteSections(directory string, sections []report.Section) error {
+	file := filepath.Join(directory, documentFile)
+	document, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	text := string(document)
+	for _, section := range sections {
+		section.Text = fmt.Sprintf("(%s, commit %s, %d rounds on %s.) %s", time.Now().UTC().Format(time.DateOnly), s.commit, s.rounds, s.machine(), section.Text)
+		var b bytes.Buffer
+		if err := writeSection(&b, directory, section); err != nil {
+			return err
+		}
+		text = replaceSection(text, section.Title, b.String())
+	}
+	return os.WriteFile(file, []byte(text), 0o644)
+}
+
+// replaceSection puts a section in place of the one with its title, or at the end of the document.
+func replaceSection(document, title, section string) string {
+	head, tail, found := strings.Cut(document, "\n## "+title+"\n")
+	if !found {
+		return document + section
+	}
+	if _, following, ok := strings.Cut(tail, "\n## "); ok {
+		return head + section + "\n## " + following
+	}
+	return head + section
+}
+
+// writeSection writes a section, and its pictures into the images of the directory.
+func writeSection(b *bytes.Buffer, directory string, section report.Section) error {
+	fmt.Fprintf(b, "\n## %s\n\n", section.Title)
+	if section.Text != "" {
+		fmt.Fprintf(b, "%s\n\n", strings.TrimSpace(section.Text))
+	}
+	if len(section.Rows) > 0 {
+		if err := section.WriteTable(b, columns); err != nil {
+			return err
+		}
+	}
+	pictures := filepath.Join(directory, "images")
+	if err := os.MkdirAll(pictures, 0o755); err != nil {
+		return err
+	}
+	for _, chart := range section.Chart {
+		name := "performance-" + chart.File + ".svg"
+		fmt.Fprintf(b, "\n![%s](images/%s)\n", chart.Title, name)
+		if err := os.WriteFile(filepath.Join(pictures, name), []byte(chart.SVG()), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // writeHead writes the machine, the versions, the method and the number of targets

@@ -1,7 +1,7 @@
 // Bench compares Halley with its peers, with lower bounds and with its targets, on the
 // machine that it runs on, and writes docs/performance.md. scripts/bench runs it.
 //
-//	go run ./tests/bench [--short] [--rounds N] [--only REGEXP]
+//	go run ./tests/bench [--short] [--rounds N] [--only REGEXP [--write]]
 //
 // Each contender is a process of its own. If the machine has two processors, the
 // service has one and the contender the other. Contenders of one figure take turns,
@@ -70,7 +70,8 @@ var measures = []measure{
 func main() {
 	short := flag.Bool("short", false, "the form for CI: only ratios, fails if one is far off; writes no file")
 	rounds := flag.Int("rounds", 0, "rounds of each comparison; by default 5, or 3 in the short form")
-	only := flag.String("only", "", "regular expression of the sections to measure; writes no file")
+	only := flag.String("only", "", "regular expression of the sections to measure; writes no file without --write")
+	write := flag.Bool("write", false, "with --only: writes these sections into the document")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "bench: unexpected argument %q: scripts/bench go %s runs the Go benchmarks, --only selects sections\n", flag.Arg(0), flag.Arg(0))
@@ -78,13 +79,13 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *short, *rounds, *only); err != nil {
+	if err := run(ctx, *short, *rounds, *only, *write); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, short bool, rounds int, only string) error {
+func run(ctx context.Context, short bool, rounds int, only string, write bool) error {
 	selected, err := regexp.Compile(only)
 	if err != nil {
 		return err
@@ -113,10 +114,15 @@ func run(ctx context.Context, short bool, rounds int, only string) error {
 		sections = append(sections, section)
 	}
 	fmt.Fprintf(os.Stderr, "%d sections in %d s\n", len(sections), int(time.Since(began).Seconds()))
-	if short {
+	documents := filepath.Join(s.root, "docs")
+	switch {
+	case ctx.Err() != nil:
+	case short:
 		problems = append(problems, brokenRatios(sections))
-	} else if only == "" && ctx.Err() == nil {
-		problems = append(problems, s.writeDocument(filepath.Join(s.root, "docs"), sections))
+	case only == "":
+		problems = append(problems, s.writeDocument(documents, sections))
+	case write && len(problems) == 0:
+		problems = append(problems, s.rewriteSections(documents, sections))
 	}
 	return errors.Join(append(problems, ctx.Err())...)
 }
