@@ -19,14 +19,18 @@ func authorization(cred Credential, base *url.URL, audience string, now func() t
 	if cred.token == nil {
 		return []policy.Policy{&keyPolicy{sign: cred.sign, now: now}}
 	}
+	return []policy.Policy{bearerPolicy(cred, base, audience), &tokenPolicy{now}}
+}
+
+// bearerPolicy returns azcore's policy for tokens, which caches the token, refreshes it early, and drops
+// it on 401.
+func bearerPolicy(cred Credential, base *url.URL, audience string) policy.Policy {
 	if audience == "" {
 		audience = "https://" + base.Hostname() + "/.default"
 	}
-	// azcore's policy caches the token, refreshes it early, and drops it on 401.
-	bearer := runtime.NewBearerTokenPolicy(tokensWithoutCAE{cred.token()}, []string{audience}, &policy.BearerTokenOptions{
+	return runtime.NewBearerTokenPolicy(tokensWithoutCAE{cred.token()}, []string{audience}, &policy.BearerTokenOptions{
 		InsecureAllowCredentialWithHTTP: base.Scheme == "http", // loopback only: see NewClient
 	})
-	return []policy.Policy{bearer, &tokenPolicy{now}}
 }
 
 // keyPolicy signs with the account's key. The signatures of a second are kept: they
@@ -54,6 +58,15 @@ func (p *keyPolicy) Do(req *policy.Request) (*http.Response, error) {
 	h[headerDate], h["Authorization"] = p.dateAndSign(signedLink{op.method, op.kind, op.parent})
 	return req.Next()
 }
+
+// authorize implements authorizer.
+func (p *keyPolicy) authorize(_ context.Context, op *operation) (date, signature []string, err error) {
+	date, signature = p.dateAndSign(signedLink{op.method, op.kind, op.parent})
+	return date, signature, nil
+}
+
+// refused implements authorizer: there is no other key.
+func (p *keyPolicy) refused(context.Context) {}
 
 // dateAndSign returns the date of a request and its Authorization header, as values of a header that
 // are not changed in place.
@@ -89,9 +102,13 @@ type tokenPolicy struct{ now func() time.Time }
 func (p *tokenPolicy) Do(req *policy.Request) (*http.Response, error) {
 	h := req.Raw().Header
 	h.Set(headerDate, p.now().UTC().Format(http.TimeFormat))
-	token := strings.TrimPrefix(h.Get("Authorization"), "Bearer ")
-	h.Set("Authorization", url.QueryEscape("type=aad&ver=1.0&sig="+token))
+	h.Set("Authorization", tokenAuthorization(h.Get("Authorization")))
 	return req.Next()
+}
+
+// tokenAuthorization converts the value of a bearer token.
+func tokenAuthorization(bearer string) string {
+	return url.QueryEscape("type=aad&ver=1.0&sig=" + strings.TrimPrefix(bearer, "Bearer "))
 }
 
 // tokensWithoutCAE requests tokens without continuous access evaluation (CAE),

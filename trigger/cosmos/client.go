@@ -27,10 +27,9 @@ type ClientOptions struct {
 	// the service requests a wait, that wait replaces the backoff. Retry
 	// options of a context ([policy.WithRetryOptions]) have no effect.
 	//
-	// With an account key, and without policies of the caller, requests do not go
-	// through azcore's pipeline, which costs as much as the rest of the client. Then
-	// azcore's log does not show them, unless a field of Logging or the variable
-	// AZURE_SDK_GO_LOGGING is set.
+	// Without policies of the caller, requests do not go through azcore's pipeline,
+	// which costs as much as the rest of the client. Then azcore's log does not show
+	// them, unless a field of Logging or the variable AZURE_SDK_GO_LOGGING is set.
 	azcore.ClientOptions
 
 	// PreferredRegions are the regions to read from, best first, under the
@@ -104,7 +103,7 @@ func (c *Client) usePolicies(base *url.URL, cred Credential, o policy.ClientOpti
 	}
 	o.Transport = LimitErrors(o.Transport)
 	c.retries = newRetryPolicy(c, o.Retry, cred.token != nil)
-	c.direct = newDirectSender(cred, o, &keyPolicy{sign: cred.sign, now: c.Now})
+	c.direct = newDirectSender(cred, o, base, audience, c.Now)
 	// Until an attempt, a request has no header that azcore would copy.
 	perAttempt := []policy.Policy{attemptHeader{}, runtime.NewTelemetryPolicy(module, version, &o.Telemetry)}
 	o.PerCallPolicies = append(slices.Clone(o.PerCallPolicies), c.retries)

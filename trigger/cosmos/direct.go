@@ -10,27 +10,41 @@ import (
 	"net/url"
 	"os"
 	"reflect"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 )
 
 // directSender sends attempts without azcore's pipeline, which copies each request several times. It
-// does the same as the pipeline does for a client with an account key and no policies of its own.
+// does the same as the pipeline does for a client without policies of the caller.
 type directSender struct {
-	transport policy.Transporter
-	keys      *keyPolicy
-	userAgent []string // nil is none
+	transport  policy.Transporter
+	authorizer authorizer
+	userAgent  []string // nil is none
 }
 
-// newDirectSender returns nil if the requests need azcore's pipeline: for tokens, for the policies of
-// the caller, or for azcore's log.
-func newDirectSender(cred Credential, o policy.ClientOptions, keys *keyPolicy) *directSender {
+// authorizer gives attempts their date and Authorization header, as values of a header that are not
+// changed in place. It is told of answers with 401.
+type authorizer interface {
+	authorize(ctx context.Context, op *operation) (date, authorization []string, err error)
+	refused(ctx context.Context)
+}
+
+// newDirectSender returns nil if the requests need azcore's pipeline, for policies of the caller or for
+// azcore's log.
+func newDirectSender(cred Credential, o policy.ClientOptions, base *url.URL, audience string, now func() time.Time) *directSender {
 	isLogged := os.Getenv("AZURE_SDK_GO_LOGGING") != "" || !reflect.ValueOf(o.Logging).IsZero()
-	if cred.sign == nil || isLogged || len(o.PerCallPolicies) > 0 || len(o.PerRetryPolicies) > 0 || o.APIVersion != "" {
+	if isLogged || len(o.PerCallPolicies) > 0 || len(o.PerRetryPolicies) > 0 || o.APIVersion != "" {
 		return nil
 	}
-	return &directSender{transport: o.Transport, keys: keys, userAgent: userAgent(o.Telemetry)}
+	d := &directSender{transport: o.Transport, userAgent: userAgent(o.Telemetry)}
+	if cred.token == nil {
+		d.authorizer = &keyPolicy{sign: cred.sign, now: now}
+	} else {
+		d.authorizer = newTokenHolder(bearerPolicy(cred, base, audience), base, now)
+	}
+	return d
 }
 
 // userAgent returns the name of the client as azcore's policy sends it, nil if it sends none.
@@ -72,8 +86,12 @@ func (d *directSender) send(ctx context.Context, op *operation, endpoint *url.UR
 	if err != nil {
 		return nil, err
 	}
+	date, authorization, err := d.authorizer.authorize(ctx, op)
+	if err != nil {
+		return nil, cmp.Or(ctx.Err(), err)
+	}
 	header := op.nextHeader()
-	header[headerDate], header["Authorization"] = d.keys.dateAndSign(signedLink{op.method, op.kind, op.parent})
+	header[headerDate], header["Authorization"] = date, authorization
 	if d.userAgent != nil {
 		header["User-Agent"] = d.userAgent
 	}
@@ -89,6 +107,9 @@ func (d *directSender) send(ctx context.Context, op *operation, endpoint *url.UR
 	resp, err := d.transport.Do(raw)
 	if err != nil {
 		return nil, cmp.Or(ctx.Err(), err)
+	}
+	if resp.StatusCode == http.StatusUnauthorized {
+		d.authorizer.refused(ctx)
 	}
 	return resp, nil
 }

@@ -2,8 +2,11 @@ package cosmos
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"net/url"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -43,12 +46,18 @@ func TestRequestsAreThoseOfThePipeline(t *testing.T) {
 				Length                  int64
 				Header                  http.Header
 			}
-			requestsWith := func(opts *ClientOptions) (found []request) {
+			requestsWith := func(cred Credential, opts *ClientOptions) (found []request) {
 				s := newService(t, status(429, "x-ms-retry-after-ms", "1", "Date", vectorDate), ok("{}", "Date", vectorDate))
 				s.account = func(int, *http.Request) (*http.Response, error) {
 					return reply(200, accountBody(endpoint, endpoint), "Date", vectorDate), nil
 				}
-				c := s.containerWith(opts)
+				copied := *opts
+				copied.Transport = s
+				client, err := NewClient(endpoint, cred, &copied)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c := client.Container("Games", "High Scores")
 				moment, _ := http.ParseTime(vectorDate)
 				c.client.clock.date, c.client.clock.at = moment, time.Now()
 				_ = call(t.Context(), c) // the answer is not what each call wants
@@ -62,12 +71,52 @@ func TestRequestsAreThoseOfThePipeline(t *testing.T) {
 				}
 				return found
 			}
-			direct, piped := requestsWith(&ClientOptions{}), requestsWith(logged)
-			if diff := cmp.Diff(piped, direct); diff != "" || len(direct) != 2 {
-				t.Errorf("%d requests; with the pipeline and without it:\n%s", len(direct), diff)
+			for _, credential := range []func() Credential{
+				func() Credential { return must(KeyCredential(key)) },
+				func() Credential { return TokenCredential(&tokens{life: time.Hour}) },
+			} {
+				direct, piped := requestsWith(credential(), &ClientOptions{}), requestsWith(credential(), logged)
+				if diff := cmp.Diff(piped, direct); diff != "" || len(direct) != 2 {
+					t.Errorf("%d requests; with the pipeline and without it:\n%s", len(direct), diff)
+				}
 			}
 		})
 	}
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+// The header of a token is kept for a second: azcore's policy is asked again after it, and at once if
+// the service has rejected the token.
+func TestTokenIsKeptForItsSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		bearer := policyFunc(func(req *policy.Request) (*http.Response, error) {
+			asked++
+			req.Raw().Header.Set("Authorization", fmt.Sprint("Bearer ", asked))
+			return req.Next()
+		})
+		h := newTokenHolder(bearer, &url.URL{Scheme: "https", Host: "games.example"}, time.Now)
+		for step, test := range []struct {
+			wait    time.Duration
+			refused bool
+			want    string
+		}{{0, false, "1"}, {999 * time.Millisecond, false, "1"}, {time.Millisecond, false, "2"}, {0, true, "4"}} {
+			time.Sleep(test.wait)
+			if test.refused {
+				h.refused(t.Context())
+			}
+			date, got, err := h.authorize(t.Context(), nil)
+			if want := tokenAuthorization("Bearer " + test.want); err != nil || got[0] != want || date[0] != time.Now().UTC().Format(http.TimeFormat) {
+				t.Errorf("step %d: %s of %s, want %s: %v", step, got, date, want, err)
+			}
+		}
+	})
 }
 
 // What azcore's pipeline is for keeps it in use.
