@@ -3,7 +3,7 @@ package main
 import "slices"
 
 // all are the planted bugs, grouped by the part of the runtime.
-var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages, postponements, settings, surfaceCalls, surfaceReports, surfaceSettings, judgements, bounds, verbsOfHandlers, stores, verdicts, hosts, storeCalls, finishedLeases, sharedLSNs, keyMarks, flushCalls, waitingKeys, policies, letterQueries, leaseSources, callersErrors, handlerCallbacks, pageSearches, recordedForms, neighbours, answers, pagePositions, pageGrowth, recreations, accountProofs, snapshots, secretValues, otherClients, programs, ageing, upgrades, failovers)
+var all = slices.Concat(ownership, checkpoints, splits, bootstraps, delivery, protocol, edges, operators, messages, postponements, settings, surfaceCalls, surfaceReports, surfaceSettings, judgements, bounds, verbsOfHandlers, stores, verdicts, hosts, storeCalls, finishedLeases, sharedLSNs, keyMarks, flushCalls, waitingKeys, policies, letterQueries, leaseSources, callersErrors, handlerCallbacks, pageSearches, recordedForms, neighbours, answers, pagePositions, pageGrowth, recreations, accountProofs, snapshots, secretValues, otherClients, programs, ageing, upgrades, failovers, directRequests)
 
 var ownership = []mutant{
 	{"no-if-match", "a stale checkpoint is never written", []edit{

@@ -64,6 +64,10 @@ func TestRequestsAreThoseOfThePipeline(t *testing.T) {
 				if isDirect := c.client.direct != nil; isDirect != (opts != logged) {
 					t.Errorf("a client with %+v is direct: %t", opts.Logging, isDirect)
 				}
+				if s.requests[0].Header.Set("Marked", "true"); s.requests[1].Header.Get("Marked") != "" {
+					t.Error("two attempts have one header: the first may still be read while the second changes it")
+				}
+				s.requests[0].Header.Del("Marked")
 				for _, sent := range s.requests {
 					header := sent.Header.Clone()
 					header.Del("Content-Length") // azcore sets it, and net/http by the length

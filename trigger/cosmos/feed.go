@@ -262,7 +262,8 @@ func (c *Container) ReadFeed(ctx context.Context, r FeedRequest) (*Page, error) 
 		op.answer.release()
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}
-	page.Charge, page.Throttled, page.Date = op.charge, op.throttled, op.date
+	page.Charge, page.Throttled = op.charge, op.throttled
+	page.Date = op.date
 	return page, nil
 }
 
