@@ -3,6 +3,7 @@ package cosmos
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -36,6 +37,11 @@ type ClientOptions struct {
 	// names that the account lists, for example "West Europe". When empty, the
 	// account's own order applies.
 	PreferredRegions []string
+
+	// ObserveAttempt, if set, is called after each attempt of a request with the request
+	// that was sent, and with the head of the answer or an error. It must be quick, must not
+	// read the body, and is called from several goroutines. It costs less than a policy.
+	ObserveAttempt func(req *http.Request, resp *http.Response, err error)
 
 	// Audience is the scope of the Entra ID tokens. When empty, it is
 	// https://{host of the endpoint}/.default.
@@ -88,7 +94,7 @@ func NewClient(endpoint string, cred Credential, opts *ClientOptions) (*Client, 
 	}
 	c := &Client{endpoint: endpoint, containers: map[[2]string]*Container{}, idle: func() {}, feedSlots: make(chan struct{}, maxFeedReads)}
 	c.regions = newRegions(base, opts.PreferredRegions, c.Account)
-	c.usePolicies(base, cred, opts.ClientOptions, opts.Audience)
+	c.usePolicies(base, cred, *opts)
 	return c, nil
 }
 
@@ -96,14 +102,18 @@ func NewClient(endpoint string, cred Credential, opts *ClientOptions) (*Client, 
 // download of bodies. [retryPolicy] replaces both: it knows by method,
 // substatus and region when a retry is safe, and reads bodies within an attempt
 // and into reused buffers.
-func (c *Client) usePolicies(base *url.URL, cred Credential, o policy.ClientOptions, audience string) {
+func (c *Client) usePolicies(base *url.URL, cred Credential, opts ClientOptions) {
+	o := opts.ClientOptions
 	if o.Transport == nil {
 		transport := newHTTPTransport(o.Retry.TryTimeout)
 		o.Transport, c.idle = transport, transport.CloseIdleConnections
 	}
 	o.Transport = LimitErrors(o.Transport)
+	if opts.ObserveAttempt != nil {
+		o.Transport = observedTransport{o.Transport, opts.ObserveAttempt}
+	}
 	c.retries = newRetryPolicy(c, o.Retry, cred.token != nil)
-	c.direct = newDirectSender(cred, o, base, audience, c.Now)
+	c.direct = newDirectSender(cred, o, base, opts.Audience, c.Now)
 	// Until an attempt, a request has no header that azcore would copy.
 	perAttempt := []policy.Policy{attemptHeader{}, runtime.NewTelemetryPolicy(module, version, &o.Telemetry)}
 	o.PerCallPolicies = append(slices.Clone(o.PerCallPolicies), c.retries)
@@ -111,7 +121,7 @@ func (c *Client) usePolicies(base *url.URL, cred Credential, o policy.ClientOpti
 	o.Telemetry.Disabled = true
 	c.pipeline = runtime.NewPipeline(module, version, runtime.PipelineOptions{
 		AllowedHeaders: loggedHeaders,
-		PerRetry:       append(perAttempt, authorization(cred, base, audience, c.Now)...),
+		PerRetry:       append(perAttempt, authorization(cred, base, opts.Audience, c.Now)...),
 	}, &o)
 }
 

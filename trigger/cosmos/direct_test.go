@@ -88,6 +88,34 @@ func TestRequestsAreThoseOfThePipeline(t *testing.T) {
 	}
 }
 
+// Each attempt is observed once, with what was sent and what came, with azcore's pipeline and
+// without it.
+func TestAttemptsAreObserved(t *testing.T) {
+	for _, options := range []*ClientOptions{{}, logged} {
+		s := newService(t, status(429, "x-ms-retry-after-ms", "1"), errRefused, ok("{}"))
+		var observed []string
+		opts := *options
+		opts.ObserveAttempt = func(req *http.Request, resp *http.Response, err error) {
+			if req.URL.Path == "/" {
+				return // the account
+			}
+			outcome := fmt.Sprint(err)
+			if resp != nil {
+				outcome = fmt.Sprint(resp.StatusCode)
+			}
+			observed = append(observed, req.Method+" "+outcome+" "+fmt.Sprint(req.Header.Get("Authorization") != ""))
+		}
+		c := s.containerWith(&opts)
+		if _, err := c.Read(t.Context(), "x", onePK); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"GET 429 true", "GET " + errRefused.Error() + " true", "GET 200 true"}
+		if diff := cmp.Diff(want, observed); diff != "" || (c.client.direct != nil) != (options != logged) {
+			t.Errorf("direct: %t, observed:\n%s", c.client.direct != nil, diff)
+		}
+	}
+}
+
 func must[T any](value T, err error) T {
 	if err != nil {
 		panic(err)

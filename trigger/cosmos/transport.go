@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 )
 
 // httpTransport sends requests with net/http. An [http.Client] would copy each header, for redirects: the
@@ -42,4 +44,16 @@ func (t httpTransport) Do(req *http.Request) (*http.Response, error) {
 		return nil, &url.Error{Op: req.Method[:1] + strings.ToLower(req.Method[1:]), URL: req.URL.String(), Err: err}
 	}
 	return resp, nil
+}
+
+// observedTransport tells of each request.
+type observedTransport struct {
+	next    policy.Transporter
+	observe func(*http.Request, *http.Response, error)
+}
+
+func (t observedTransport) Do(req *http.Request) (*http.Response, error) {
+	resp, err := t.next.Do(req)
+	t.observe(req, resp, err)
+	return resp, err
 }

@@ -77,7 +77,7 @@ type Clients struct {
 	clients   map[clientKey]*cosmos.Client
 	reached   *reachedAccounts // nil if each call of Reach tries
 
-	EachAttempt []policy.Policy // for each attempt of a request
+	ObserveAttempt func(*http.Request, *http.Response, error) // see [cosmos.ClientOptions]; may be nil
 }
 
 // clientKey is equal for requests that may share a client.
@@ -118,8 +118,8 @@ func (a Clients) client(f settings.Function, name settings.ConnectionName, of sh
 	if err != nil {
 		return nil, err
 	}
-	client, err := c.Client(cosmos.ClientOptions{PreferredRegions: regions, ClientOptions: azcore.ClientOptions{
-		Transport: a.Transport, Retry: a.Retry, PerCallPolicies: of.policies(), PerRetryPolicies: a.EachAttempt,
+	client, err := c.Client(cosmos.ClientOptions{PreferredRegions: regions, ObserveAttempt: a.ObserveAttempt, ClientOptions: azcore.ClientOptions{
+		Transport: a.Transport, Retry: a.Retry, PerCallPolicies: of.policies(),
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("connection %s: %w", name, err)

@@ -68,7 +68,7 @@ type Options struct {
 func Open(ctx context.Context, s *settings.Settings, options Options, log *zap.Logger) (*App, error) {
 	a := &App{Settings: s, options: options, Log: log, accounts: account.NewClients(options.Transport), Opened: map[string]trigger.Function{}, life: newLifeLog(log)}
 	a.metrics = metrics.New(a.Status)
-	a.accounts.EachAttempt = []policy.Policy{a.metrics.CountRequests()}
+	a.accounts.ObserveAttempt = a.metrics.CountRequest
 	var err error
 	if a.telemetry, err = options.Telemetry.start(ctx, a.metrics.Gatherer()); err != nil {
 		return nil, errors.Join(err, a.Close())

@@ -3,9 +3,9 @@
 package metrics
 
 import (
+	"net/http"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"halley/handlers"
@@ -201,6 +201,8 @@ func collectRange(gauge func(*prometheus.Desc, float64, ...string), function str
 	gauge(postponedKeysDesc, float64(r.PostponedKeys), function, r.Range)
 }
 
-// CountRequests returns a policy that counts each attempt of a request to Cosmos DB, for
-// the clients of the app.
-func (m *Metrics) CountRequests() policy.Policy { return m.requests }
+// CountRequest counts an attempt of a request to Cosmos DB, for the clients of the app: see
+// [cosmos.ClientOptions].
+func (m *Metrics) CountRequest(req *http.Request, resp *http.Response, err error) {
+	m.requests.count(req, resp, err)
+}

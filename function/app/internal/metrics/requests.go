@@ -5,17 +5,14 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
 // requestCounter counts the requests to Cosmos DB.
 type requestCounter struct{ attempts, units, polls *prometheus.CounterVec }
 
-// Do implements [policy.Policy].
-func (c requestCounter) Do(req *policy.Request) (*http.Response, error) {
-	resp, err := req.Next()
-	operation := operationOf(req.Raw())
+func (c requestCounter) count(req *http.Request, resp *http.Response, err error) {
+	operation := operationOf(req)
 	c.attempts.WithLabelValues(operation, requestOutcome(resp, err)).Inc()
 	if operation == operationFeed {
 		c.polls.WithLabelValues(pollOutcome(resp, err)).Inc()
@@ -28,7 +25,6 @@ func (c requestCounter) Do(req *policy.Request) (*http.Response, error) {
 			c.units.WithLabelValues(operation).Add(units)
 		}
 	}
-	return resp, err
 }
 
 // Operations of requests.

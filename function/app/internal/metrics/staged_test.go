@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	dto "github.com/prometheus/client_model/go"
 
 	"halley/trigger"
@@ -58,7 +57,7 @@ func newStage(t *testing.T) *stage {
 		t.Fatal(err)
 	}
 	s.client, err = cosmos.NewClient(account.Endpoint(), credential, &cosmos.ClientOptions{
-		ClientOptions: azcore.ClientOptions{Transport: account, PerRetryPolicies: []policy.Policy{s.metrics.CountRequests()}},
+		ObserveAttempt: s.metrics.CountRequest, ClientOptions: azcore.ClientOptions{Transport: account},
 	})
 	for _, err := range []error{
 		err,
