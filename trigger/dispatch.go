@@ -140,6 +140,9 @@ func (d *dispatch) dispatchRange(ctx context.Context, lags *lagEstimate, l *leas
 	counts := Summary{Ranges: 1}
 	if !superseded && !r.needsOwner(ctx, l) {
 		lag, err := d.readLag(ctx, lags, l)
+		if r.mayBeLost(err) { // the worker finds out
+			lag, err = Lag{Changes: 1}, nil
+		}
 		d.noteRead(err)
 		if err != nil {
 			d.rangeFailed(l, err)

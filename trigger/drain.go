@@ -350,8 +350,8 @@ func (r *functionRunner) peekFeed(ctx context.Context, l *lease.Lease, reserved 
 	switch {
 	case errors.Is(err, lease.ErrSplit), cosmos.Classify(err) == cosmos.OutcomeRangeGone:
 		return nil, false, nil // the worker creates the children
-	case r.feedSource.Container.Client().FailsOver() && (cosmos.Classify(err) == cosmos.OutcomeInvalid || cosmos.IsBehindSession(err)):
-		return nil, false, nil // the worker finds out whether the position is lost
+	case r.mayBeLost(err):
+		return nil, false, nil // the worker finds out
 	case err != nil:
 		return nil, false, err
 	case waiting, first.NotModified, feed.IsStale(first, position, l.ByKeys()):
@@ -360,6 +360,11 @@ func (r *functionRunner) peekFeed(ctx context.Context, l *lease.Lease, reserved 
 		return nil, idle, nil // a replica that lags has answered, or the page is not the first: the worker reads again
 	}
 	return first, false, nil
+}
+
+// mayBeLost reports whether a read may have failed because a failover has lost its position.
+func (r *functionRunner) mayBeLost(err error) bool {
+	return r.feedSource.Container.Client().FailsOver() && (cosmos.Classify(err) == cosmos.OutcomeInvalid || cosmos.IsBehindSession(err))
 }
 
 // readReserved reads the page after a continuation within the budget of the host: one that is larger than the

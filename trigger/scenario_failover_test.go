@@ -395,6 +395,34 @@ func TestDrainIsNotCaughtUpAheadOfTheAccount(t *testing.T) {
 	})
 }
 
+// A queue spreads the ranges. The feed is shorter than the position, which the service refuses: a message
+// is sent, so that an owner finds out.
+func TestMessageForPositionThatIsRefused(t *testing.T) {
+	inRegions(t, emulator.Manners{FailoverKeepsVersion: true, RefuseAhead: true}, func(t *testing.T, w *world) {
+		h := w.host("a", w.recorder("a"))
+		tick := func() {
+			t.Helper()
+			tasks, _, err := h.Dispatch(t.Context())
+			must(t, err)
+			for _, task := range tasks {
+				_, _ = h.DrainRange(t.Context(), task.Function, task.Range) // an error is repeated by the next tick
+			}
+		}
+		w.writeMany("before", 10)
+		tick()
+		w.pauseReplication(north)
+		w.writeMany("lost", 10)
+		tick()
+		w.lose(10)
+		w.writeMany("after", 5)
+		for range 20 {
+			tick()
+			time.Sleep(10 * time.Second)
+		}
+		w.checkComplete(10)
+	})
+}
+
 // A region that lags is not taken for a failover: nothing stalls, and nothing is delivered twice.
 func TestLaggingRegionIsNoFailover(t *testing.T) {
 	options := emulator.Options{Regions: []string{west, north}, PartitionFailover: true, ReplicationLag: 3 * time.Second}

@@ -78,7 +78,7 @@ var failovers = []mutant{
 		{"trigger/feedregion.go", "\tif k.Newest <= k.Committed {\n", "\tif true {\n"},
 	}},
 	{"position-set-forward", "a position that is lost is not set forward", []edit{
-		{"trigger/feedregion.go", "\t\tnow.Read = min(now.Read, written)\n", ""},
+		{"trigger/feedregion.go", "now.Read = min(now.Read, written)", "now.Read = max(now.Read, written)"},
 	}},
 	{"lease-unwritable-released", "a range that has failed over keeps its lease until it can be written", []edit{
 		{"trigger/feedregion.go", "\tif err := w.held.ConfirmOwnership(ctx); err != nil { // a lease", "\tif err := error(nil); err != nil { // a lease"},
@@ -86,6 +86,9 @@ var failovers = []mutant{
 	}},
 	{"list-behind-own-writes", "a list is not behind the client's own writes", []edit{
 		{"trigger/cosmos/query.go", "token != \"\" {", "false && token != \"\" {"},
+	}},
+	{"refused-position-unseen", "a range whose position is refused after a failover gets a message", []edit{
+		{"trigger/dispatch.go", "if r.mayBeLost(err) {", "if false {"},
 	}},
 	{"mark-outlives-failover", "after a failover of the leases a mark that may have ended holds back no message", []edit{
 		{"trigger/internal/lease/dispatch.go", " && m.at.After(failedOver)", ""},
