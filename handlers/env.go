@@ -32,6 +32,11 @@ type Env struct {
 	// others the origin of a change.
 	ContainerName string
 
+	// FromSnapshot says that the function starts from a snapshot: its changes have a
+	// [trigger.Change.Generation], and a handler that can remove what a snapshot has not shown
+	// offers SnapshotRead with [Env.FollowRanges].
+	FromSnapshot bool
+
 	// Probe, if it is not nil, takes what the command check tries for the handler: see
 	// [Env.OfferProbe].
 	Probe func(Probe)
@@ -93,6 +98,8 @@ type RangeCallbacks struct {
 	// its changes itself.
 	Flush  func(ctx context.Context, r trigger.RangeInfo) error
 	Closed func(r trigger.RangeInfo, reason trigger.CloseReason, err error)
+	// SnapshotRead removes what a snapshot has not shown.
+	SnapshotRead func(ctx context.Context, s trigger.SnapshotEnd) error
 }
 
 // FollowRanges gives the handler's callbacks to the app. A handler calls it in Open, once.

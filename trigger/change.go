@@ -54,10 +54,12 @@ type foundPlaces struct {
 // changeOrigin identifies the document of a change further. It is immutable, and
 // changes that differ in nothing of it share one.
 type changeOrigin struct {
-	isSnapshot  bool            // see Change.FromSnapshot
-	keyPaths    []string        // of the container; nil for a change outside of a batch
-	metadataID  string          // of a delete in all-versions mode, from its metadata
-	metadataKey json.RawMessage // likewise its partition key, as the service gives it; the values as a list if keyPaths is nil
+	isSnapshot  bool                           // see Change.FromSnapshot
+	generation  int64                          // see Change.Generation
+	keyPaths    []string                       // of the container; nil for a change outside of a batch
+	definition  *cosmos.PartitionKeyDefinition // see Change.EffectiveKey; nil for a change outside of a batch
+	metadataID  string                         // of a delete in all-versions mode, from its metadata
+	metadataKey json.RawMessage                // likewise its partition key, as the service gives it; the values as a list if keyPaths is nil
 }
 
 // ID returns the id of the document that changed, in every mode and operation.
@@ -78,6 +80,25 @@ func (c Change) PartitionKey() json.RawMessage {
 // [FromSnapshot]: it is a document as it was, and not an event. A dead letter that is
 // replayed is not marked.
 func (c Change) FromSnapshot() bool { return c.originOrNone().isSnapshot }
+
+// Generation numbers the last snapshot of the range that was begun before the change was
+// delivered, by a function that starts [FromSnapshot]; 0 is unknown. It is the epoch of the owner
+// that began the snapshot, and so never before the time of that in Unix seconds. A dead letter
+// that is replayed has the time of the replay. A sink that stores generations can remove what a
+// snapshot has not shown, see [Function.SnapshotRead].
+func (c Change) Generation() int64 { return c.originOrNone().generation }
+
+// EffectiveKey returns the place of the document's partition key in the key space, upper-case
+// hex without trailing zero bytes. Texts of this form compare by their bytes with the bounds of a
+// [SnapshotEnd]. It is "" for a dead letter that is replayed.
+func (c Change) EffectiveKey() string {
+	origin := c.originOrNone()
+	if origin.definition == nil {
+		return ""
+	}
+	key, _ := origin.definition.EffectiveKey(string(c.PartitionKey())) // a key of the container has a place
+	return cosmos.TrimKey(key)
+}
 
 // asFeed returns the parts of the change that identify its document.
 func (c Change) asFeed() *feed.Change {
@@ -127,7 +148,9 @@ func (c Change) decodeWith(unmarshal func([]byte, any) error, v any) error {
 // that of changes without metadata, and number is the callNumber.
 func (f *Function) changeOf(c *feed.Change, number int64, origin *changeOrigin) Change {
 	if c.ID != "" || c.Item.PartitionKey != nil {
-		origin = &changeOrigin{isSnapshot: origin.isSnapshot, keyPaths: origin.keyPaths, metadataID: c.ID, metadataKey: c.Item.PartitionKey}
+		own := *origin
+		own.metadataID, own.metadataKey = c.ID, c.Item.PartitionKey
+		origin = &own
 	}
 	change := Change{
 		Operation: c.Operation, Document: c.Document, Previous: c.Previous,

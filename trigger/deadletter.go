@@ -43,6 +43,9 @@ type DeadLetter struct {
 	// numbers, whatever the clocks of their owners say.
 	Order int64 `json:"order"`
 
+	// Generation is that of the change when it was put, see [Change.Generation]; 0 is unknown.
+	Generation int64 `json:"generation,omitempty"`
+
 	// Due is when a postponed change, see [RetryAfter], is delivered again. A change that is
 	// only Blocked follows a postponed change of its key. Due is zero for a dead letter.
 	Due       time.Time `json:"due,omitzero"`
@@ -89,9 +92,14 @@ func (e *newerForm) Error() string {
 	return fmt.Sprintf("its form has version %d, and this version of Halley reads forms up to %d: use a newer Halley", e.version, DeadLetterVersion)
 }
 
-// Change returns the change as a handler gets it.
+// Change returns the change as a handler gets it. If its Generation is known, that of the change
+// is the present time: the snapshot that is being read, during which the dead letter is replayed,
+// must not remove its effect as not shown, and later snapshots may.
 func (d DeadLetter) Change() Change {
 	origin := &changeOrigin{metadataKey: json.RawMessage(d.Key)}
+	if d.Generation > 0 {
+		origin.generation = max(d.Generation, time.Now().Unix())
+	}
 	if d.Operation != cosmos.OperationUpsert && d.Document == nil {
 		origin.metadataID = d.DocumentID
 	}

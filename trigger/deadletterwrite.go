@@ -187,14 +187,14 @@ func (g *takeGate) close() {
 // deadLetter makes the dead letter of a change.
 func (w *rangeWorker) deadLetter(c *delivery.Item, l delivery.DeadLetter) DeadLetter {
 	key := w.keyOf(c)
-	change := w.function.changeOf(&c.Change, 0, w.feedOrigin).Clone()
+	change := w.function.changeOf(&c.Change, 0, w.feedOrigin.Load()).Clone()
 	source := w.function.DeadLetterSource()
 	d := DeadLetter{
 		Version: DeadLetterVersion, Kind: RecordDead, ID: w.deadLetterID(c, key),
 		Function: source.Function, Account: source.Account, Database: source.Database, Container: source.Container, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), LSN: c.LSN, Key: key,
 		Operation: change.Operation, Document: change.Document, Previous: change.Previous,
 		DocumentID: c.DocumentID(), DocumentKey: change.originOrNone().metadataKey, Written: change.Time,
-		Attempts: l.Attempts, Blocked: l.Cause == nil, Time: l.Time, Order: l.Order,
+		Attempts: l.Attempts, Blocked: l.Cause == nil, Time: l.Time, Order: l.Order, Generation: change.Generation(),
 	}
 	if l.IsPostponed {
 		d.Kind, d.ID = RecordPostponed, postponedID(d.ID, l.Postponed)
@@ -220,6 +220,7 @@ func (w *rangeWorker) deadLetterID(c *delivery.Item, key string) string {
 
 // Postponed is told of each change that is in the store until it is due.
 func (w *rangeWorker) Postponed(lane int, c *delivery.Item, l delivery.DeadLetter) {
+	w.storePut.Store(time.Now().UnixNano())
 	w.rangeStats.countPostponed(lane)
 	w.emitEvent(Event{
 		Kind: EventPostponed, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Changes: 1, Attempt: l.Attempts, LastLSN: c.LSN, Due: l.Due,
@@ -232,6 +233,7 @@ func (w *rangeWorker) Postponed(lane int, c *delivery.Item, l delivery.DeadLette
 
 // DeadLettered is told of each change that is durable in the store.
 func (w *rangeWorker) DeadLettered(lane int, c *delivery.Item, l delivery.DeadLetter) {
+	w.storePut.Store(time.Now().UnixNano())
 	w.rangeStats.countDeadLetter(lane)
 	w.emitEvent(Event{
 		Kind: EventDeadLettered, Range: w.held.Lease().Token(), Epoch: w.held.Epoch(), Changes: 1, Attempt: l.Attempts, LastLSN: c.LSN,

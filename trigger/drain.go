@@ -278,6 +278,9 @@ func (d *drain) workRange(ctx context.Context, w *rangeWorker, l *lease.Lease) {
 	if errors.Is(err, errStopping) && s.Limited {
 		counts.Problem = fmt.Sprintf("range %q: %s", l.Token(), s.Problem)
 	}
+	if w.removeErr != nil {
+		counts.Problem = fmt.Sprintf("range %q: snapshot does not end: %v", l.Token(), w.removeErr)
+	}
 	if w.flushErr != nil {
 		counts.Problem = fmt.Sprintf("range %q: changes not flushed: %v", l.Token(), w.flushErr)
 	}

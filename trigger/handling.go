@@ -98,7 +98,7 @@ var errNoPostponing = errors.New("RetryAfter needs a dead letter store that keep
 func (w *rangeWorker) batch(items []*delivery.Item, attempt int) Batch {
 	changes, first := w.newChanges(len(items)), takeCallNumbers(len(items))
 	for i, c := range items {
-		changes[i] = w.function.changeOf(&c.Change, first+int64(i), w.feedOrigin)
+		changes[i] = w.function.changeOf(&c.Change, first+int64(i), w.feedOrigin.Load())
 		if changes[i].Operation == cosmos.OperationDelete && w.function.SoftDeleteProperty != "" {
 			w.softDeletes.observe(changes[i].Document, w.leases.Monitored().DefaultTTL)
 		}

@@ -30,14 +30,17 @@ func stallOf(err error) stall.Kind {
 	return stall.RangeWaits
 }
 
-// feedStallOf classifies an error of reading the feed.
-func feedStallOf(err error) stall.Kind {
+// feedStallOf classifies an error of reading the feed in a mode.
+func feedStallOf(err error, mode cosmos.Mode) stall.Kind {
 	if throttled, _ := cosmos.IsThrottled(err); throttled {
 		return stall.FeedThrottled
 	}
 	var ahead *feed.AheadError
 	if errors.As(err, &ahead) {
 		return stall.PositionAhead
+	}
+	if mode == cosmos.ModeAllVersions && cosmos.Classify(err) == cosmos.OutcomeInvalid {
+		return stall.RetentionMissed
 	}
 	return stall.FeedFails
 }

@@ -69,15 +69,18 @@ func runningKind(lane int) stall.Kind {
 		return stall.Opening
 	case flushLane:
 		return stall.Flushing
+	case snapshotLane:
+		return stall.Removing
 	}
 	return stall.CallRuns
 }
 
 // stallIsOver reports whether the reported stall is over. Pages are read while Opened runs, and
-// the lease is written while Flush runs, so neither ends its stall, nor that of the last owner
-// before the range has made progress here. mu is held.
+// the lease is written while Flush or SnapshotRead runs, so none ends its stall, nor that of the
+// last owner before the range has made progress here. mu is held.
 func (s *rangeStats) stallIsOver() bool {
 	_, opening := s.runningCalls[openedLane]
 	_, flushing := s.runningCalls[flushLane]
-	return s.reportedStall != nil && len(s.laneStalls) == 0 && !opening && !flushing && s.inherited.Kind == ""
+	_, removing := s.runningCalls[snapshotLane]
+	return s.reportedStall != nil && len(s.laneStalls) == 0 && !opening && !flushing && !removing && s.inherited.Kind == ""
 }

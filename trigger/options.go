@@ -84,6 +84,21 @@ type Function struct {
 	// deliveries and Flush, and not if Opened or Flush was left behind. err is nil if the
 	// reason is a good one.
 	Closed func(r RangeInfo, reason CloseReason, err error)
+	// SnapshotRead ends the snapshot of a range of a function that starts [FromSnapshot]: all of
+	// its changes are handled, or are in DeadLetters. It removes from the sink what this snapshot
+	// and later changes have not shown: documents that were deleted while no host could see it.
+	// For example, host A stood still for longer than the retention of all versions, and an
+	// operator has moved the range to a new snapshot. A sink stores [Change.Generation] and
+	// [Change.EffectiveKey] with each row, and removes the rows of the range with a smaller
+	// generation, except those of the kept keys.
+	//
+	// Until it has returned nil, the range stays in its snapshot, and no later change is
+	// delivered. After an error or a panic it is called again, with the waits of RetryPolicy,
+	// and the status says why. It may be called several times for one snapshot, also by two
+	// hosts at a time, one of which has lost the lease. ctx ends as that of a handler call: after
+	// HandlerTimeout, so that a call that removes much does so in steps, and the next one
+	// continues. If it ignores that, it is left behind like a handler call.
+	SnapshotRead func(ctx context.Context, s SnapshotEnd) error
 	// RateLimits has Rate, ReadRequestUnits and the waits between reads.
 	RateLimits
 }
@@ -142,6 +157,24 @@ type Options struct {
 	// Observers are called with each event, in the order of each range, from the
 	// goroutine that caused it. They must be quick and safe for concurrent use.
 	Observers []func(Event)
+}
+
+// SnapshotEnd describes the end of a snapshot to the callback SnapshotRead. Min and Max of its
+// Range are in the form of [Change.EffectiveKey]: the rows of the range are those with a key
+// that is not below Min, and below Max.
+type SnapshotEnd struct {
+	RangeInfo
+	Generation int64    // of the snapshot, see [Change.Generation]
+	KeptKeys   []string // partition keys of the range, as of [Change.PartitionKey], with changes in DeadLetters: what the sink has of them stays
+
+	partitionKey cosmos.PartitionKeyDefinition
+}
+
+// EffectiveKey returns what [Change.EffectiveKey] returns for the changes of a partition key, for
+// rows that were stored without it.
+func (s SnapshotEnd) EffectiveKey(partitionKey string) (string, error) {
+	key, err := s.partitionKey.EffectiveKey(partitionKey)
+	return cosmos.TrimKey(key), err
 }
 
 // RangeInfo describes a range to the callbacks Opened, Flush and Closed.

@@ -26,7 +26,7 @@ func (w *rangeWorker) newReader() *feed.Reader {
 		Verify:    w.verifyPage, VerifyPosition: w.verifyPosition,
 		ObservePage: w.observePage,
 		ReportProblem: func(err error, failures int) {
-			w.rangeStats.setProblem(delivery.AllLanes, feedStallOf(err), err)
+			w.rangeStats.setProblem(delivery.AllLanes, feedStallOf(err, w.feedSource.Mode), err)
 			w.log.Warn("read feed failed", slog.Any("error", err), slog.Int("failures", failures))
 		},
 	}

@@ -279,6 +279,19 @@ func checkpointSettings() []settingCase {
 			},
 			defaultBounds: exactly(60), otherBounds: exactly(0),
 		},
+		{
+			field: "Function.SnapshotRead", quantity: "snapshots that the sink has seen end",
+			setOther: func(r *settingRun, f *Function, _ *Options) {
+				f.SnapshotRead = func(_ context.Context, s SnapshotEnd) error { r.noted = append(r.noted, s.Range.ID); return nil }
+			},
+			measure: func(r *settingRun) float64 {
+				versions := r.createContainer("versions", time.Hour)
+				r.upsertInto(versions, "one", nil)
+				r.drainOnce(handleAll, fromSnapshot, func(f *Function, _ *Options) { f.Container = versions })
+				return float64(len(r.noted))
+			},
+			defaultBounds: exactly(0), otherBounds: exactly(1),
+		},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"halley/trigger/cosmos"
@@ -36,8 +37,20 @@ import (
 // If P is older than the retention of all versions, changes after it may be gone. Then the
 // owner releases the lease without a continuation, and the next one begins a new snapshot.
 
-// snapshotForm is the version of the stored form of a snapshotState.
-const snapshotForm = 1
+// Each snapshot has a generation: the epoch of the owner that begins it, which is above those of
+// all earlier owners. The lease keeps it after the snapshot ([lease.GenerationProperty]), since a
+// sink stores it with whatever it writes. So rows with a smaller one are those that the snapshot
+// has not shown, see snapshotend.go.
+
+const (
+	// snapshotForm is the version of the stored form of a snapshotState.
+	snapshotForm = 2
+	// snapshotWithoutGeneration is the form of versions of Halley that knew no generations. A host
+	// that reads one continues the snapshot, and its sink removes nothing at the end. A host of
+	// such a version begins a snapshot of the new form again: rows that it writes have no
+	// generation, and must not be removed as not shown.
+	snapshotWithoutGeneration = 1
+)
 
 // snapshotState is the form in which a lease tells that its range is in phase 2.
 type snapshotState struct {
@@ -64,10 +77,33 @@ func readsSnapshot(l *lease.Lease, start Start) bool {
 // version of Halley cannot read its form.
 func parseSnapshot(property string) *snapshotState {
 	var s snapshotState
-	if json.Unmarshal([]byte(property), &s) != nil || s.Version != snapshotForm {
+	if json.Unmarshal([]byte(property), &s) != nil || s.Version != snapshotForm && s.Version != snapshotWithoutGeneration {
 		return nil
 	}
 	return &s
+}
+
+// savedGeneration returns the generation of the changes that follow in a lease, 0 if it is not known.
+func savedGeneration(l *lease.Lease) int64 {
+	if s := parseSnapshot(l.Property(lease.SnapshotProperty)); s != nil && s.Version == snapshotWithoutGeneration {
+		return 0
+	}
+	generation, _ := strconv.ParseInt(l.Property(lease.GenerationProperty), 10, 64)
+	return generation
+}
+
+// setGeneration sets the generation of the changes from now on.
+func (w *rangeWorker) setGeneration(generation int64) {
+	key := w.leases.Monitored().PartitionKey
+	w.feedOrigin.Store(&changeOrigin{isSnapshot: w.readsSnapshot, generation: generation, keyPaths: key.Paths, definition: &key})
+}
+
+// generationProperty returns [lease.GenerationProperty] as the next write of the lease stores it.
+func (w *rangeWorker) generationProperty() string {
+	if generation := w.feedOrigin.Load().generation; generation > 0 {
+		return strconv.FormatInt(generation, 10)
+	}
+	return ""
 }
 
 // SnapshotLag is how far the snapshot of a range is read.
@@ -128,7 +164,8 @@ func (w *rangeWorker) firstSnapshotPosition(ctx context.Context) (string, error)
 		return "", fmt.Errorf("snapshot of range %q: the position %q of all versions is not an LSN, so that it cannot be compared with latest versions: start from now", w.held.Lease().Token(), until)
 	}
 	w.setSnapshot(snapshotState{snapshotForm, until, w.leases.Now().Unix()}.encode())
-	w.log.Info("snapshot begun", slog.String("until", until))
+	w.setGeneration(w.held.Epoch())
+	w.log.Info("snapshot begun", slog.String("until", until), slog.Int64("generation", w.held.Epoch()))
 	return "", w.held.ConfirmOwnership(ctx)
 }
 

@@ -3,7 +3,6 @@ package trigger
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -27,12 +26,13 @@ type rangeWorker struct {
 	passes        filterTest
 	leases        *lease.Set
 	feedSource    *feed.Source
-	feedOrigin    *changeOrigin // of changes without metadata
+	feedOrigin    atomic.Pointer[changeOrigin] // of changes without metadata
 	held          *lease.Held
 	rangeDelivery *delivery.Delivery
 	rangeStats    *rangeStats
 	reservedBytes *feed.ReservedBytes // set by workRange if it is nil
 	sharesFrom    time.Time           // see lastOwned
+	acquired      time.Time           // when the work began, local clock
 	log           *slog.Logger
 	emitEvent     func(Event)
 	noteAnswer    func(use accountUse, err error) // of an account
@@ -59,7 +59,9 @@ type rangeWorker struct {
 
 	runningCalls  runningCalls
 	callsAnswered atomic.Int64 // calls that have returned, see Batch.Checkpoint
-	callbackRuns  bool         // Function.Opened or Function.Flush was left behind
+	callbackRuns  bool         // Function.Opened, Flush or SnapshotRead was left behind
+	storePut      atomic.Int64 // when a change was last put into the dead letter store, Unix nanoseconds on the local clock; 0 if this owner has put none
+	removeErr     error        // why Function.SnapshotRead has failed, or nil; likewise
 	flushErr      error        // why Function.Flush has failed, or nil; valid once workRange has returned
 
 	kept         atomic.Pointer[keptFeed] // see feedregion.go; nil if nothing is known
@@ -78,15 +80,15 @@ func (r *functionRunner) newWorker(held *lease.Held, stop *stopBudget) *rangeWor
 	l := held.Lease()
 	w := &rangeWorker{
 		host: r.host, function: &r.function, passes: r.passes, leases: r.leases, feedSource: r.sourceOf(l), held: held,
-		feedOrigin:  &changeOrigin{keyPaths: r.leases.Monitored().PartitionKey.Paths},
 		callTimeout: r.function.HandlerTimeout, stop: stop, rateLimit: r.rateLimit, readLimit: r.readLimit,
 		log: r.log.With(slog.String("range", l.Token()), slog.Int64("epoch", held.Epoch())), emitEvent: r.emitEvent,
 		toldNoPostponing: &r.toldNoPostponing, toldUnknownForm: &r.toldUnknownForm, softDeletes: r.softDeletes,
 	}
 	if w.readsSnapshot = readsSnapshot(l, r.feedSource.Start); w.readsSnapshot {
-		w.feedSource, w.feedOrigin.isSnapshot = r.feedSource.ForSnapshot(), true
+		w.feedSource = r.feedSource.ForSnapshot()
 	}
 	w.setSnapshot(l.Property(lease.SnapshotProperty))
+	w.setGeneration(savedGeneration(l))
 	w.rangeStats = newRangeStats(l, w.function, w.leases.Now)
 	w.rangeStats.writeProblem, w.rangeStats.expiryError, w.rangeStats.report = held.WriteProblem, w.expiryError, w.reportStall
 	w.rangeDelivery = delivery.New(w.deliveryConfig(), w, newDeliveryStore(w))
@@ -105,6 +107,7 @@ func (r *functionRunner) newWorker(held *lease.Held, stop *stopBudget) *rangeWor
 	held.SetProperty(pageItemsProperty, w.pageItemsProperty)
 	held.SetProperty(unitsProperty, func() string { return r.measuredUnits().String() })
 	held.SetProperty(lease.SnapshotProperty, w.snapshotProperty)
+	held.SetProperty(lease.GenerationProperty, w.generationProperty)
 	w.kept.Store(parseKept(l.Property(lease.KeptProperty)))
 	held.SetProperty(lease.KeptProperty, w.keptProperty)
 	held.RunningUntil = w.runningCalls.latestEnd
@@ -147,7 +150,7 @@ func (w *rangeWorker) jitterKey() []any { return []any{w.host.options.Owner, w.h
 func (w *rangeWorker) workRange(ctx context.Context) error {
 	held, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	reading, stopReading := context.WithCancelCause(held)
-	w.endWork, w.caller = end, ctx
+	w.endWork, w.caller, w.acquired = end, ctx, time.Now()
 	if w.reservedBytes == nil {
 		w.reservedBytes = w.host.pageBudget.Join(append(w.jitterKey(), w.function.Name)...)
 		w.host.pageBudget.ShareFrom(w.reservedBytes, w.sharesFrom)
@@ -193,8 +196,8 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 		err = readErr
 	}
 	err = w.flush(held, err)
-	if errors.Is(err, feed.ErrSnapshotRead) && w.flushErr != nil {
-		err = fmt.Errorf("end snapshot: %w", w.flushErr) // its last changes are delivered again
+	if errors.Is(err, feed.ErrSnapshotRead) {
+		err = w.finishSnapshot(reading, held, err)
 	}
 	var children []*lease.Lease
 	if errors.Is(err, lease.ErrSplit) {

@@ -285,7 +285,7 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/giveup.go", "\t\tif k.config.BlockKeys {\n\t\t\tk.blockedKeys.addChange", "\t\tif false {\n\t\t\tk.blockedKeys.addChange"},
 	}},
 	{"blocked-keys-from-listing-only", "a new dead letter blocks its key even if the store does not list it yet", []edit{
-		{"trigger/internal/delivery/blocked.go", "\tcase time.Since(key.lastPut) < storeLag:\n\t\treturn BlockCertain\n", ""},
+		{"trigger/internal/delivery/blocked.go", "\tcase time.Since(key.lastPut) < StoreLag:\n\t\treturn BlockCertain\n", ""},
 	}},
 	{"damaged-dead-letter-ends-the-list", "a damaged dead letter does not stop a range", []edit{
 		{"trigger/deadletterlists.go", "case errors.Is(err, ErrDamaged):", "case errors.Is(err, ErrDamaged) && false:"},

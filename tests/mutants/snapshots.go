@@ -39,6 +39,51 @@ var snapshots = []mutant{
 	{"phase-end-is-broken", "the end of a snapshot is an orderly one", []edit{
 		{"trigger/event.go", "\t\treturn ClosedPhaseEnded\n", "\t\treturn ClosedBroken\n"},
 	}},
+	{"snapshot-read-not-called", "Function.SnapshotRead has its effect", []edit{
+		{"trigger/snapshotend.go", "w.function.SnapshotRead == nil || w.isSnapshotLate()", "true || w.isSnapshotLate()"},
+	}},
+	{"snapshot-ends-without-removal", "a snapshot ends only when SnapshotRead has succeeded", []edit{
+		{"trigger/snapshotend.go", "\t\tcase err == nil:\n", "\t\tcase true:\n"},
+	}},
+	{"generation-ends-with-snapshot", "changes after a snapshot have its generation", []edit{
+		{"trigger/snapshot.go", "\tgeneration, _ := strconv.ParseInt(l.Property(lease.GenerationProperty), 10, 64)\n\treturn generation\n", "\tgeneration, _ := strconv.ParseInt(l.Property(lease.GenerationProperty), 10, 64)\n\tif l.Property(lease.SnapshotProperty) == \"\" {\n\t\treturn 0\n\t}\n\treturn generation\n"},
+	}},
+	{"generation-stays", "each snapshot has a generation of its own", []edit{
+		{"trigger/snapshot.go", "\tw.setGeneration(w.held.Epoch())\n", "\tw.setGeneration(max(w.feedOrigin.Load().generation, 1))\n"},
+	}},
+	{"generation-of-next-owner", "the next owner of a snapshot continues its generation", []edit{
+		{"trigger/snapshot.go", "\t\treturn w.held.Lease().Continuation(), nil\n\t}\n\tpart,", "\t\tw.setGeneration(w.held.Epoch())\n\t\treturn w.held.Lease().Continuation(), nil\n\t}\n\tpart,"},
+	}},
+	{"old-snapshot-removes", "a snapshot that an older version has begun removes nothing", []edit{
+		{"trigger/snapshot.go", "s != nil && s.Version == snapshotWithoutGeneration {\n\t\treturn 0", "s != nil && s.Version < 0 {\n\t\treturn 0"},
+	}},
+	{"dead-letters-not-kept", "keys with dead letters keep their rows", []edit{
+		{"trigger/snapshotend.go", "[]RecordKind{RecordDead, RecordPostponed}", "[]RecordKind{RecordPostponed}"},
+	}},
+	{"postponed-not-kept", "keys with postponed changes keep their rows", []edit{
+		{"trigger/snapshotend.go", "[]RecordKind{RecordDead, RecordPostponed}", "[]RecordKind{RecordDead}"},
+	}},
+	{"damaged-letter-removes", "a dead letter that cannot be read may be of any key", []edit{
+		{"trigger/snapshotend.go", "\t\t\t\tif err != nil {\n\t\t\t\t\treturn err\n\t\t\t\t}\n\t\t\t\tprogress()\n", "\t\t\t\tif err != nil {\n\t\t\t\t\tcontinue\n\t\t\t\t}\n\t\t\t\tprogress()\n"},
+	}},
+	{"replay-is-not-shown", "a replay during a snapshot counts as shown", []edit{
+		{"trigger/deadletter.go", "\t\torigin.generation = max(d.Generation, time.Now().Unix())\n", "\t\torigin.generation = d.Generation - 1\n"},
+	}},
+	{"late-removal-continues", "a removal that outlasts the retention begins the snapshot again", []edit{
+		{"trigger/snapshotend.go", "\t\t\treturn errSnapshotVoid\n", "\t\t\t_ = errSnapshotVoid\n"},
+	}},
+	{"removal-failure-not-shown", "the status says that SnapshotRead has failed", []edit{
+		{"trigger/snapshotend.go", "w.rangeStats.setProblem(snapshotLane, stall.Removing, err)", "stall.Removing == \"\""},
+	}},
+	{"missed-retention-told-as-feed", "a position that has left the retention says so", []edit{
+		{"trigger/leasestatus.go", "\t\treturn stall.RetentionMissed\n", "\t\treturn stall.FeedFails\n"},
+	}},
+	{"place-of-id", "the effective key of a change is that of its partition key", []edit{
+		{"trigger/change.go", "origin.definition.EffectiveKey(string(c.PartitionKey()))", "origin.definition.EffectiveKey(`[\"\"]`)"},
+	}},
+	{"place-of-first-value", "SnapshotEnd.EffectiveKey takes keys of the container only", []edit{
+		{"trigger/options.go", "\treturn cosmos.TrimKey(key), err\n", "\t_ = err\n\treturn cosmos.TrimKey(key), nil\n"},
+	}},
 	{"drain-ends-with-snapshot", "a drain that ends a snapshot continues with all versions", []edit{
 		{"trigger/drain.go", "\t\tdelete(seen, token)\n", "\t\t_ = token\n"},
 	}},

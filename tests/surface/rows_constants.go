@@ -54,6 +54,8 @@ var constantRows = []row{
 	{"stall.RangeWaits", "TestEveryStallIsNamed", "wait-told-as-breaker"},
 	{"stall.RateLimited", "TestRateIsSharedByLanesAndRanges", "rate-told-as-units"},
 	{"stall.ReadsLimited", "TestReadsKeepTheirLimit", "units-told-as-rate"},
+	{"stall.Removing", "TestFailingSnapshotReadHoldsTheRange", "removal-failure-not-shown"},
+	{"stall.RetentionMissed", "TestSnapshotRemovesDocumentsDeletedInTheGap", "missed-retention-told-as-feed"},
 	{"stall.StorePending", "TestEveryStallIsNamed", "store-told-as-wait"},
 	{"stall.Unreadable", "TestUnreadableLeaseIsAProblem", "unreadable-lease-silent"},
 }

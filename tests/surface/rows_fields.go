@@ -50,6 +50,7 @@ var fieldRows = []row{
 	{"Function.RetryMaxAge", "TestEachSettingHasAnEffect/RetryMaxAge", "retry-age-ignored"},
 	{"Function.RetryMin", "TestEachSettingHasAnEffect/RetryMin", "retry-min-ignored"},
 	{"Function.ReuseBuffers", "TestEachSettingHasAnEffect/ReuseBuffers", "buffers-never-reused"},
+	{"Function.SnapshotRead", "TestEachSettingHasAnEffect/SnapshotRead", "snapshot-read-not-called"},
 	{"Function.SoftDeleteProperty", "TestEachSettingHasAnEffect/SoftDeleteProperty", "soft-delete-property-ignored"},
 	{"Function.StallAfter", "TestEachSettingHasAnEffect/StallAfter", "stall-after-ignored"},
 	{"Function.StartFrom", "TestEachSettingHasAnEffect/StartFrom", "start-ignored"},

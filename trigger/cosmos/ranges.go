@@ -22,9 +22,11 @@ type Range struct {
 
 // CompareKeys compares two bounds of ranges: -1, 0 or 1. Trailing zero bytes
 // are ignored, as in azcosmos.
-func CompareKeys(a, b string) int { return strings.Compare(trimZeros(a), trimZeros(b)) }
+func CompareKeys(a, b string) int { return strings.Compare(TrimKey(a), TrimKey(b)) }
 
-func trimZeros(key string) string {
+// TrimKey returns a bound or an effective key without its trailing zero bytes: texts of this
+// form compare by their bytes as [CompareKeys] does.
+func TrimKey(key string) string {
 	for len(key) >= 2 && key[len(key)-2:] == "00" {
 		key = key[:len(key)-2]
 	}

@@ -24,45 +24,49 @@ type Kind string
 
 // The kinds of stall.
 const (
-	HandlerFails  Kind = "handler"  // the handler fails on the next changes
-	CallRuns      Kind = "call"     // a handler call has not returned yet
-	Opening       Kind = "opened"   // Function.Opened has not returned yet
-	Flushing      Kind = "flush"    // Function.Flush has not returned yet, or the last owner's has failed
-	StorePending  Kind = "store"    // the dead letter store fails
-	Breaker       Kind = "breaker"  // everything fails, so the circuit breaker pauses the range
-	FeedFails     Kind = "feed"     // the feed cannot be read
-	PositionAhead Kind = "ahead"    // no region of the account has reached the position of the range
-	FeedThrottled Kind = "throttle" // the service throttles reads of the feed
-	LeaseFails    Kind = "lease"    // the lease cannot be written
-	Unreadable    Kind = "document" // the lease document cannot be read: no host reads the range
-	NewerForm     Kind = "version"  // a newer version of Halley has written the lease document, or postponed changes of the range: this one leaves it alone
-	OwnerSilent   Kind = "owner"    // the owner has not written its lease in time
-	NoOwner       Kind = "free"     // no host has taken the range although it has changes
-	Paused        Kind = "operator" // an operator has paused the range, see package leases
-	RateLimited   Kind = "rate"     // the next batch waits for RateLimits.Rate
-	ReadsLimited  Kind = "units"    // the next read of the feed waits for RateLimits.ReadRequestUnits
-	RangeWaits    Kind = "range"    // any other reason
+	HandlerFails    Kind = "handler"   // the handler fails on the next changes
+	CallRuns        Kind = "call"      // a handler call has not returned yet
+	Opening         Kind = "opened"    // Function.Opened has not returned yet
+	Flushing        Kind = "flush"     // Function.Flush has not returned yet, or the last owner's has failed
+	Removing        Kind = "remove"    // Function.SnapshotRead has not returned yet, or has failed: the snapshot of the range does not end
+	StorePending    Kind = "store"     // the dead letter store fails
+	Breaker         Kind = "breaker"   // everything fails, so the circuit breaker pauses the range
+	FeedFails       Kind = "feed"      // the feed cannot be read
+	PositionAhead   Kind = "ahead"     // no region of the account has reached the position of the range
+	RetentionMissed Kind = "retention" // the feed of all versions refuses the position of the range: changes after it are probably gone
+	FeedThrottled   Kind = "throttle"  // the service throttles reads of the feed
+	LeaseFails      Kind = "lease"     // the lease cannot be written
+	Unreadable      Kind = "document"  // the lease document cannot be read: no host reads the range
+	NewerForm       Kind = "version"   // a newer version of Halley has written the lease document, or postponed changes of the range: this one leaves it alone
+	OwnerSilent     Kind = "owner"     // the owner has not written its lease in time
+	NoOwner         Kind = "free"      // no host has taken the range although it has changes
+	Paused          Kind = "operator"  // an operator has paused the range, see package leases
+	RateLimited     Kind = "rate"      // the next batch waits for RateLimits.Rate
+	ReadsLimited    Kind = "units"     // the next read of the feed waits for RateLimits.ReadRequestUnits
+	RangeWaits      Kind = "range"     // any other reason
 )
 
 // kindTexts begin the description of a stall; its duration follows.
 var kindTexts = map[Kind]string{
-	HandlerFails:  "handler has failed",
-	CallRuns:      "handler call running",
-	Opening:       "waiting for Opened",
-	Flushing:      "changes not flushed",
-	StorePending:  "waiting for the dead letter store",
-	Breaker:       "paused by the circuit breaker",
-	FeedFails:     "feed not readable",
-	PositionAhead: "waiting for a position",
-	FeedThrottled: "feed throttled",
-	LeaseFails:    "lease writes refused",
-	Unreadable:    "lease document not readable",
-	NewerForm:     "left alone",
-	OwnerSilent:   "owner silent",
-	NoOwner:       "without an owner",
-	Paused:        "paused by an operator",
-	RateLimited:   "held back by RATE",
-	ReadsLimited:  "held back by READ_REQUEST_UNITS",
+	HandlerFails:    "handler has failed",
+	CallRuns:        "handler call running",
+	Opening:         "waiting for Opened",
+	Flushing:        "changes not flushed",
+	Removing:        "waiting for SnapshotRead at the end of the snapshot",
+	StorePending:    "waiting for the dead letter store",
+	Breaker:         "paused by the circuit breaker",
+	FeedFails:       "feed not readable",
+	PositionAhead:   "waiting for a position",
+	FeedThrottled:   "feed throttled",
+	RetentionMissed: "position refused by the feed of all versions",
+	LeaseFails:      "lease writes refused",
+	Unreadable:      "lease document not readable",
+	NewerForm:       "left alone",
+	OwnerSilent:     "owner silent",
+	NoOwner:         "without an owner",
+	Paused:          "paused by an operator",
+	RateLimited:     "held back by RATE",
+	ReadsLimited:    "held back by READ_REQUEST_UNITS",
 }
 
 // IsLimit reports whether the range waits for a limit that its function sets. It then
@@ -103,23 +107,25 @@ func (s Stall) Describe(now time.Time) string {
 
 // advice is the next step of an operator, for each kind of stall.
 var advice = map[Kind]string{
-	HandlerFails:  "repair the handler or what it calls; without a limit of attempts and a dead letter store the range waits until it succeeds",
-	CallRuns:      "look at what the handler calls; at HANDLER_TIMEOUT the call's context ends",
-	Opening:       "look at what Opened of the function waits for; nothing is delivered until it returns",
-	Flushing:      "look at what Flush of the function waits for, or why its sink refuses; what it does not flush is delivered again",
-	StorePending:  "make the dead letter store and the handler's sink reachable; nothing is lost meanwhile",
-	Breaker:       "make the dead letter store and the handler's sink reachable; nothing is lost meanwhile",
-	FeedThrottled: "raise the throughput of the monitored container, or wait: the range continues by itself",
-	FeedFails:     "check the network, the account and the identity's permissions",
-	PositionAhead: "set the position back to a time before the failover, or have LOST_POSITION=seek do it: until the feed has reached the position, new changes are not delivered",
-	LeaseFails:    "check the lease container and its throughput",
-	Unreadable:    "repair the document or restore its lease from an export; if it is deleted, hosts create the lease again within two audits, and changes are delivered again",
-	NewerForm:     "run the version that has written it; docs/upgrading.md tells how to go back to this one",
-	OwnerSilent:   "check that the owner's process runs and can write its lease, of which its log and its page tell; another host takes the range when the lease has expired",
-	Paused:        "resume the range when the reason is gone",
-	RateLimited:   "nothing is lost; raise the limit if there is room for more",
-	ReadsLimited:  "nothing is lost; raise the limit if there is room for more",
-	NoOwner:       "start a host, or check why the running ones do not take the range",
+	HandlerFails:    "repair the handler or what it calls; without a limit of attempts and a dead letter store the range waits until it succeeds",
+	CallRuns:        "look at what the handler calls; at HANDLER_TIMEOUT the call's context ends",
+	Opening:         "look at what Opened of the function waits for; nothing is delivered until it returns",
+	Flushing:        "look at what Flush of the function waits for, or why its sink refuses; what it does not flush is delivered again",
+	Removing:        "look at what SnapshotRead of the function waits for, or why its sink refuses to remove what the snapshot has not shown; the range stays in its snapshot until it succeeds",
+	StorePending:    "make the dead letter store and the handler's sink reachable; nothing is lost meanwhile",
+	Breaker:         "make the dead letter store and the handler's sink reachable; nothing is lost meanwhile",
+	FeedThrottled:   "raise the throughput of the monitored container, or wait: the range continues by itself",
+	FeedFails:       "check the network, the account and the identity's permissions",
+	PositionAhead:   "set the position back to a time before the failover, or have LOST_POSITION=seek do it: until the feed has reached the position, new changes are not delivered",
+	RetentionMissed: "if changes after the position have left the retention of all versions, move the range to a new snapshot, which shows the documents that exist; if the function does not start from a snapshot, move it to now, and changes in between are lost",
+	LeaseFails:      "check the lease container and its throughput",
+	Unreadable:      "repair the document or restore its lease from an export; if it is deleted, hosts create the lease again within two audits, and changes are delivered again",
+	NewerForm:       "run the version that has written it; docs/upgrading.md tells how to go back to this one",
+	OwnerSilent:     "check that the owner's process runs and can write its lease, of which its log and its page tell; another host takes the range when the lease has expired",
+	Paused:          "resume the range when the reason is gone",
+	RateLimited:     "nothing is lost; raise the limit if there is room for more",
+	ReadsLimited:    "nothing is lost; raise the limit if there is room for more",
+	NoOwner:         "start a host, or check why the running ones do not take the range",
 }
 
 // Advice says what an operator can do about the stall.

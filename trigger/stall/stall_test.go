@@ -13,7 +13,7 @@ import (
 func TestEachStallHasItsAdvice(t *testing.T) {
 	general := stall.Stall{Kind: stall.RangeWaits}.Advice()
 	for kind, word := range map[stall.Kind]string{
-		stall.HandlerFails: "repair the handler", stall.CallRuns: "HANDLER_TIMEOUT", stall.StorePending: "dead letter store", stall.Breaker: "sink", stall.FeedFails: "network",
+		stall.HandlerFails: "repair the handler", stall.CallRuns: "HANDLER_TIMEOUT", stall.StorePending: "dead letter store", stall.Breaker: "sink", stall.Removing: "SnapshotRead", stall.RetentionMissed: "new snapshot", stall.FeedFails: "network",
 		stall.FeedThrottled: "throughput", stall.LeaseFails: "lease container", stall.OwnerSilent: "owner's process", stall.NoOwner: "start a host", stall.Paused: "resume",
 		stall.PositionAhead: "LOST_POSITION", stall.RateLimited: "raise the limit", stall.ReadsLimited: "raise the limit", stall.RangeWaits: "see the text",
 	} {

@@ -21,6 +21,9 @@ func (v *View) Handler() trigger.Handler {
 		if err := v.prepare(ctx); err != nil {
 			return err
 		}
+		if err := v.markShown(ctx, b); err != nil {
+			return v.explain(ctx, err)
+		}
 		err := v.positions.Apply(ctx, b, v.apply)
 		if err != nil && len(b.Changes) == 1 && refusesValues(err) {
 			return trigger.Skip(err)
@@ -42,7 +45,7 @@ func (v *View) prepare(ctx context.Context) error {
 	}
 	if err := v.createTables(ctx); err != nil {
 		v.ready <- struct{}{}
-		return fmt.Errorf("create the tables of the view: %w", err)
+		return fmt.Errorf("create the tables of the view: %w", v.explain(ctx, err))
 	}
 	close(v.ready)
 	return nil
@@ -68,6 +71,7 @@ type rows struct {
 	deleted   [][16]byte
 	documents [][16]byte
 	ids, keys []string
+	shown     shown       // of documents
 	columns   [][]*string // by column, then by document
 }
 
@@ -77,7 +81,15 @@ func (v *View) apply(ctx context.Context, tx pgx.Tx, fresh []trigger.Change) err
 	if err != nil {
 		return err
 	}
+	return v.write(ctx, tx, r)
+}
+
+// write writes rows, and the difference that they make to the totals.
+func (v *View) write(ctx context.Context, tx pgx.Tx, r *rows) (err error) {
 	parameters := []any{r.documents, r.ids, r.keys}
+	if v.FromSnapshot {
+		parameters = append(parameters, r.shown.places, r.shown.generations)
+	}
 	for _, texts := range r.columns {
 		parameters = append(parameters, texts)
 	}
@@ -138,6 +150,7 @@ func (v *View) rowsOf(changes []trigger.Change) (*rows, error) {
 			continue
 		}
 		r.documents, r.ids, r.keys = append(r.documents, document), append(r.ids, c.ID()), append(r.keys, string(c.PartitionKey()))
+		r.shown.add(c)
 		for i, value := range values {
 			r.columns[i] = append(r.columns[i], value)
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 // ownColumns are columns of the tables besides those of the definition.
-var ownColumns = []string{"document", "id", "partition_key", "key", "documents", writtenColumn}
+var ownColumns = []string{"document", "id", "partition_key", "effective_key", "generation", "key", "documents", writtenColumn}
 
 // View is a view in a database. It is safe for concurrent use.
 type View struct {
@@ -61,6 +61,11 @@ func (v *View) tables() []postgres.Table {
 		{Name: "id", Type: "text", NotNull: true},
 		{Name: "partition_key", Type: "text", NotNull: true},
 	}}
+	if v.FromSnapshot {
+		rows.Columns = append(rows.Columns,
+			postgres.Column{Name: "effective_key", Type: "text", Comment: "place of the partition key in the key space"},
+			postgres.Column{Name: "generation", Type: "bigint", Comment: "of the newest snapshot when the row was written or shown"})
+	}
 	for _, c := range v.Columns {
 		rows.Columns = append(rows.Columns, postgres.Column{Name: c.Name, Type: c.Type.inCatalog()})
 	}
@@ -86,14 +91,31 @@ func (v *View) DDL() string {
 	for _, table := range v.tables() {
 		statements = append(statements, table.DDL()+";")
 	}
+	if v.FromSnapshot {
+		statements = append(statements, v.indexDDL())
+	}
 	return strings.Join(statements, "\n")
 }
+
+// indexDDL is the statement that creates the index by which [View.RemoveUnshown] finds the rows of
+// a range, if it does not exist.
+func (v *View) indexDDL() string {
+	name := v.Table[len(v.Table)-1] + "_places" // in the schema of the table
+	return fmt.Sprintf("CREATE INDEX IF NOT EXISTS %s ON %s (%s);", quote(name), v.Table.Sanitize(), place)
+}
+
+// place is the expression whose order is that of the key space.
+const place = `effective_key COLLATE "C"`
 
 // misfit returns an error with the statements to run if tables are missing that the view
 // may not create, or have other columns, types or keys than it needs.
 func (v *View) misfit(ctx context.Context) error {
 	var missing, alterations []string
 	totalsDiffer := false
+	hasIndex, err := v.hasIndex(ctx)
+	if err != nil {
+		return err
+	}
 	for _, table := range v.tables() {
 		statements, exists, err := table.Alterations(ctx, v.pool)
 		switch {
@@ -105,6 +127,11 @@ func (v *View) misfit(ctx context.Context) error {
 			alterations = append(alterations, statements...)
 			totalsDiffer = totalsDiffer || slices.Equal(table.Name, v.table("_totals"))
 		}
+	}
+	if len(missing) > 0 && v.FromSnapshot {
+		missing = append(missing, v.indexDDL())
+	} else if !hasIndex && !v.CreateTables {
+		alterations = append(alterations, v.indexDDL())
 	}
 	var errs []error
 	if len(missing) > 0 {
@@ -119,37 +146,66 @@ func (v *View) misfit(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// hasIndex reports whether the index of indexDDL exists, or is not needed.
+func (v *View) hasIndex(ctx context.Context) (exists bool, err error) {
+	if !v.FromSnapshot {
+		return true, nil
+	}
+	name := slices.Clone(v.Table)
+	name[len(name)-1] += "_places"
+	if err := v.pool.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", name.Sanitize()).Scan(&exists); err != nil {
+		return false, fmt.Errorf("look for the index %s: %w", name.Sanitize(), err)
+	}
+	return exists, nil
+}
+
 func quote(name string) string { return pgx.Identifier{name}.Sanitize() }
 
 func (v *View) column(name string) Column {
 	return v.Columns[slices.IndexFunc(v.Columns, func(c Column) bool { return c.Name == name })]
 }
 
+// fixedColumns are the first columns of the rows, with their types.
+func (v *View) fixedColumns() []postgres.Column {
+	columns := []postgres.Column{{Name: "document", Type: "uuid"}, {Name: "id", Type: "text"}, {Name: "partition_key", Type: "text"}}
+	if v.FromSnapshot {
+		columns = append(columns, postgres.Column{Name: "effective_key", Type: "text"}, postgres.Column{Name: "generation", Type: "bigint"})
+	}
+	return columns
+}
+
 // newRows is the table expression of the rows that a batch writes. Its parameters are an
-// array of documents, one of ids, one of partition keys, and one of each column's texts.
+// array of values for each fixed column, and one of each column's texts.
 func (v *View) newRows() string {
-	arrays := []string{"$1::uuid[]", "$2::text[]", "$3::text[]"}
-	names, values := slices.Clone(fixedColumns), slices.Clone(fixedColumns)
-	for i, c := range v.Columns {
-		arrays = append(arrays, fmt.Sprintf("$%d::text[]", i+len(fixedColumns)+1))
+	var arrays, names, values []string
+	for i, c := range v.fixedColumns() {
+		arrays = append(arrays, fmt.Sprintf("$%d::%s[]", i+1, c.Type))
+		names, values = append(names, c.Name), append(values, c.Name)
+	}
+	for _, c := range v.Columns {
+		arrays = append(arrays, fmt.Sprintf("$%d::text[]", len(arrays)+1))
 		names = append(names, quote(c.Name))
 		values = append(values, fmt.Sprintf("%s::%s AS %[1]s", quote(c.Name), c.Type))
 	}
 	return "SELECT " + strings.Join(values, ", ") + " FROM unnest(" + strings.Join(arrays, ", ") + ") AS n (" + strings.Join(names, ", ") + ")"
 }
 
-// fixedColumns are the first columns of the rows.
-var fixedColumns = []string{"document", "id", "partition_key"}
-
+// upsertStatement keeps the place of a row, and the highest of its generations: a dead letter that
+// is replayed has no place, and a function that has lost its leases may have no generation.
 func (v *View) upsertStatement() string {
-	names := slices.Clone(fixedColumns)
-	var updates []string
+	var names, updates []string
+	for _, c := range v.fixedColumns() {
+		names = append(names, c.Name)
+	}
+	if v.FromSnapshot {
+		updates = append(updates, "effective_key = coalesce(excluded.effective_key, t.effective_key)", "generation = greatest(excluded.generation, t.generation)")
+	}
 	for _, c := range v.Columns {
 		names = append(names, quote(c.Name))
 		updates = append(updates, quote(c.Name)+" = excluded."+quote(c.Name))
 	}
 	names, updates = append(names, writtenColumn), append(updates, writtenColumn+" = excluded."+writtenColumn)
-	return "INSERT INTO " + v.Table.Sanitize() + " (" + strings.Join(names, ", ") + ")\n" +
+	return "INSERT INTO " + v.Table.Sanitize() + " AS t (" + strings.Join(names, ", ") + ")\n" +
 		"SELECT r.*, '" + strings.Join(v.columnNames(), ",") + "' FROM (" + v.newRows() + ") AS r" +
 		"\nON CONFLICT (document) DO UPDATE SET " + strings.Join(updates, ", ")
 }
@@ -181,7 +237,7 @@ func (v *View) totalsStatement() string {
 		"SELECT " + list([]string{key}, groups, []string{"1 AS documents"}, added) + " FROM new_rows\n" +
 		"UNION ALL\n" +
 		"SELECT " + list([]string{key}, groups, []string{"-1"}, subtracted) + " FROM " + v.Table.Sanitize() +
-		fmt.Sprintf(" WHERE document = ANY($%d::uuid[])\n)\n", len(fixedColumns)+len(v.Columns)+1) +
+		fmt.Sprintf(" WHERE document = ANY($%d::uuid[])\n)\n", len(v.fixedColumns())+len(v.Columns)+1) +
 		"INSERT INTO " + v.table("_totals").Sanitize() + " AS t (" + columns + ")\n" +
 		"SELECT " + list([]string{"key"}, groups, []string{"sum(documents) AS documents"}, differences) + " FROM parts GROUP BY " + list([]string{"key"}, groups) +
 		" HAVING " + strings.Join(having, " OR ") + " ORDER BY key\n" +

@@ -10,7 +10,9 @@
 //
 // Deletes remove the row and subtract its part of the totals: a soft delete
 // (SoftDeleteProperty), and in all-versions mode every delete and every expiry. In
-// latest-version mode without soft deletes, rows of deleted documents stay.
+// latest-version mode without soft deletes, rows of deleted documents stay. If the function starts
+// from a snapshot, the end of a later snapshot removes the rows of documents that were deleted
+// while no host could see it, see [View.RemoveUnshown].
 //
 // The versions of a document take effect in their order; if a batch has several, only the
 // last is written. Between documents there is no order, but each transaction is a whole
@@ -66,10 +68,14 @@ func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, fun
 	if err != nil {
 		return nil, nil, fmt.Errorf("setting %sPOSTGRES_URL: %w", env.Prefix, err)
 	}
+	d.FromSnapshot = env.FromSnapshot
 	view := newView(pool, d)
 	view.positions.Meter = meter
 	view.hint = fmt.Sprintf("set %sCREATE_TABLES=true, or run", env.Prefix)
 	env.OfferProbe(view.probe(env.Prefix, config.ConnConfig.Host))
+	if d.FromSnapshot {
+		env.FollowRanges(handlers.RangeCallbacks{SnapshotRead: view.RemoveUnshown})
+	}
 	return view.Handler(), func() error { pool.Close(); return nil }, nil
 }
 
@@ -132,6 +138,10 @@ type Definition struct {
 	GroupBy      []string // columns to group totals by
 	Sum          []string // columns to add up in the totals
 	CreateTables bool     // if they do not exist, at the first batch
+	// FromSnapshot is for a function that starts from a snapshot: rows say in which generation of
+	// snapshots they were written, so that [View.RemoveUnshown] can remove those that a later one
+	// has not shown.
+	FromSnapshot bool
 }
 
 // New returns a view in a database. The caller closes the pool when the view is no longer

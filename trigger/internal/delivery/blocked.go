@@ -116,8 +116,8 @@ func (b *blockedKeys) set(key string, k blockedKey) {
 	b.byKey[key] = k
 }
 
-// storeLag is the time after which every reader of a store sees a dead letter.
-const storeLag = 10 * time.Second
+// StoreLag is the time after which every reader of a store sees a dead letter.
+const StoreLag = 10 * time.Second
 
 // blockOf reports whether a change has its place behind a dead letter of its key. A store that
 // lags may not show yet what was put a moment ago.
@@ -130,7 +130,7 @@ func (b *blockedKeys) blockOf(c *Item) Block {
 		return BlockPossible
 	case !isBlocked, c.LSN < key.firstLSN && c.Timestamp <= key.firstWritten:
 		return BlockNone
-	case time.Since(key.lastPut) < storeLag:
+	case time.Since(key.lastPut) < StoreLag:
 		return BlockCertain
 	}
 	return BlockPossible

@@ -357,7 +357,7 @@ func (k *laneKeys) readKey(ctx context.Context, s *laneKey) (items []*Item, err 
 
 // isHidden reports whether the store, which shows so many letters, may not show the newest one yet.
 func (s *letters) isHidden(shown int) bool {
-	return shown < s.count && time.Since(s.lastPut) < storeLag
+	return shown < s.count && time.Since(s.lastPut) < StoreLag
 }
 
 // insertStored inserts a stored change in the order of the store.

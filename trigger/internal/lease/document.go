@@ -52,6 +52,11 @@ const (
 	// of a split inherit it, and a write that sets another position removes it.
 	SnapshotProperty = "halley.snapshot"
 
+	// GenerationProperty numbers the last snapshot that was begun of the range, in decimal. This
+	// package does not interpret it. Children of a split inherit it, and a seek leaves it: the
+	// next snapshot has a higher one.
+	GenerationProperty = "halley.generation"
+
 	// KeptProperty says how much of the range's feed all regions of the account had. This package
 	// does not interpret it. Children of a split inherit it, and a write that sets another position
 	// removes it.

@@ -38,7 +38,8 @@ func (a Clients) Open(f settings.Function) (at Containers, err error) {
 func (a Clients) Env(f settings.Function, monitored *cosmos.Container, log *zap.Logger) handlers.Env {
 	return handlers.Env{
 		Logger: log, Container: monitored.Client().Container, Database: f.DatabaseName, ContainerName: f.ContainerName,
-		Account: func(name string) (*cosmos.Client, error) { return a.Client(f, settings.ConnectionName(name)) },
+		FromSnapshot: f.StartsFromSnapshot(),
+		Account:      func(name string) (*cosmos.Client, error) { return a.Client(f, settings.ConnectionName(name)) },
 	}
 }
 

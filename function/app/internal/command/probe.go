@@ -68,11 +68,16 @@ func (p *probe) connect(context.Context) (err error) {
 func (p *probe) handler(ctx context.Context) error {
 	env := account.Clients{Retry: probing}.Env(p.f, p.container(), nil)
 	env.Probe = func(t handlers.Probe) { p.offered = append(p.offered, t) }
+	removes := false
+	env.Follow = func(c handlers.RangeCallbacks) { removes = c.SnapshotRead != nil }
 	_, closer, err := p.f.Open(ctx, env, p.f.Own)
 	if err != nil {
 		return fmt.Errorf("%w (HALLEY_FUNCTIONS selects the handlers that run)", err)
 	}
 	p.closeHandler = closer
+	if env.FromSnapshot && !removes {
+		p.note = settings.WithoutRemoval
+	}
 	return nil
 }
 

@@ -104,6 +104,9 @@ func (a *App) open(ctx context.Context, f settings.Function) error {
 	}
 	a.closers = append(a.closers, closer)
 	fn.Handler = handler
+	if env.FromSnapshot && fn.SnapshotRead == nil {
+		a.Log.Warn("the handler removes nothing at the end of a snapshot", zap.String("function", f.Name), zap.String("advice", settings.WithoutRemoval))
+	}
 	if a.telemetry.Wrap != nil {
 		fn.Handler = a.telemetry.Wrap(f.Name, handler)
 	}
@@ -120,7 +123,7 @@ func (a *App) open(ctx context.Context, f settings.Function) error {
 // followRanges sets the callbacks of a function's handler. One that keeps changes in memory
 // says itself which of them may be saved as handled.
 func followRanges(fn *trigger.Function, c handlers.RangeCallbacks) {
-	fn.Opened, fn.Flush, fn.Closed = c.Opened, c.Flush, c.Closed
+	fn.Opened, fn.Flush, fn.Closed, fn.SnapshotRead = c.Opened, c.Flush, c.Closed, c.SnapshotRead
 	if c.Flush != nil {
 		fn.Checkpoint = trigger.Checkpoint{Manual: true}
 	}

@@ -1,5 +1,7 @@
 package settings
 
+import "halley/trigger"
+
 // Feed select the monitored container, the leases and their intervals. If
 // the Cosmos DB extension for Azure Functions has a setting, its name in upper snake
 // case and its default are used. A function may override each:
@@ -34,3 +36,9 @@ type Feed struct {
 	MaxLeases               bound          `split_words:"true" desc:"leases that a continuous host takes at most, even if its equal share is more; 0 is no bound"`
 	ResetLeases             toggle         `split_words:"true" desc:"delete the function's leases at the start and begin at START_FROM: for one start of the command run, with no other host running"`
 }
+
+// StartsFromSnapshot reports whether the function reads a snapshot before all versions.
+func (f Feed) StartsFromSnapshot() bool { return trigger.Start(f.StartFrom) == trigger.FromSnapshot() }
+
+// WithoutRemoval tells an operator of a handler that does not follow the ends of snapshots.
+const WithoutRemoval = "after a gap longer than the retention of all versions, documents that were deleted in it stay in the sink: empty it before leases seek --to snapshot, see docs/handlers.md"
