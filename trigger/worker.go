@@ -150,7 +150,8 @@ func (w *rangeWorker) jitterKey() []any { return []any{w.host.options.Owner, w.h
 func (w *rangeWorker) workRange(ctx context.Context) error {
 	held, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	reading, stopReading := context.WithCancelCause(held)
-	w.endWork, w.caller, w.acquired = end, ctx, time.Now()
+	w.endWork, w.caller = end, ctx
+	w.acquired = time.Now()
 	if w.reservedBytes == nil {
 		w.reservedBytes = w.host.pageBudget.Join(append(w.jitterKey(), w.function.Name)...)
 		w.host.pageBudget.ShareFrom(w.reservedBytes, w.sharesFrom)

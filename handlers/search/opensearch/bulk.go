@@ -63,6 +63,9 @@ func (x *Index) operationOf(b trigger.Batch, c trigger.Change) (operation, error
 	if err != nil {
 		return o, err
 	}
+	if err := addMetadata(content, c); err != nil {
+		return o, err
+	}
 	second, err := json.Marshal(content) // on one line
 	o.lines = append(append(o.lines, second...), '\n')
 	return o, err
@@ -72,6 +75,11 @@ func (x *Index) operationOf(b trigger.Batch, c trigger.Change) (operation, error
 func (x *Index) Handle(ctx context.Context, b trigger.Batch) error {
 	v := &verdicts{}
 	var operations []operation
+	if b.Changes[0].Generation() > 0 {
+		if err := x.putMapping(ctx); err != nil {
+			return err
+		}
+	}
 	for _, c := range b.Changes {
 		o, err := x.operationOf(b, c)
 		if err != nil {

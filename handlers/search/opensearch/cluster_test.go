@@ -28,6 +28,10 @@ type cluster struct {
 	status    func(id string, kind string) int // of an operation in place of the cluster's; 0 is none
 	settings  string                           // answer to a request for settings
 	authorize func(r *http.Request) (valid bool)
+	isMapped  bool              // metadata have their types
+	visible   map[string]stored // documents as the last refresh left them
+	deletes   []int             // documents that each delete by query has removed
+	onDelete  func()            // called between the search of a delete by query and its deletes; may be nil
 }
 
 type stored struct {
@@ -56,6 +60,13 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.bulk(w, r)
 	case r.Method == http.MethodPost && r.URL.Path == "/base/"+testIndex+"/_search":
 		c.search(w, r)
+	case r.Method == http.MethodPut && r.URL.Path == "/base/"+testIndex+"/_mapping":
+		c.putMapping(w, r)
+	case r.Method == http.MethodPost && r.URL.Path == "/base/"+testIndex+"/_refresh":
+		c.refresh()
+		fmt.Fprint(w, `{"_shards":{"total":2,"successful":1,"failed":0}}`)
+	case r.Method == http.MethodPost && r.URL.Path == "/base/"+testIndex+"/_delete_by_query":
+		c.deleteByQuery(w, r)
 	case r.Method == http.MethodGet && r.URL.Path == "/base/"+testIndex+"/_settings/index.gc_deletes":
 		fmt.Fprint(w, c.settings)
 	default:

@@ -14,6 +14,10 @@
 // an older write that arrives later brings the document back. Set it to more than a lease
 // expiration and a handler call together, such as 1h; the command check looks at it.
 //
+// A function that starts from a snapshot adds metadata to each document (_halley), by which the end
+// of a later snapshot removes documents that were deleted while no host could see it: see
+// [Index.RemoveUnshown].
+//
 // # Order and failures
 //
 // The operations of a batch are in one request, or in several after each other if they
@@ -36,6 +40,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -109,6 +114,9 @@ func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, fun
 	x.meter = env.Meter("opensearch")
 	x.client.Transport = x.meter.Transport(x.client.Transport)
 	env.OfferProbe(x.probe(env.Prefix))
+	if env.FromSnapshot {
+		env.FollowRanges(handlers.RangeCallbacks{SnapshotRead: x.RemoveUnshown})
+	}
 	return x.Handle, x.Close, nil
 }
 
@@ -118,6 +126,7 @@ type Index struct {
 	cluster  *url.URL
 	client   *http.Client
 	meter    *handlers.Meter
+	isMapped atomic.Bool // the index has the mapping of the metadata
 }
 
 // New returns the index that the settings describe. It does no I/O. The error begins with

@@ -81,7 +81,7 @@ func failure(resp *http.Response, body []byte) error {
 	case http.StatusUnauthorized:
 		text += " (check USERNAME and PASSWORD)"
 	case http.StatusForbidden:
-		text += " (the user needs the permission indices:data/write/bulk on the index)"
+		text += " (the user needs the permission indices:data/write/bulk on the index, see docs/handlers/search.md)"
 	case http.StatusNotFound:
 		text += " (create the index, or correct INDEX)"
 	case http.StatusRequestEntityTooLarge:

@@ -123,7 +123,8 @@ func (a *App) open(ctx context.Context, f settings.Function) error {
 // followRanges sets the callbacks of a function's handler. One that keeps changes in memory
 // says itself which of them may be saved as handled.
 func followRanges(fn *trigger.Function, c handlers.RangeCallbacks) {
-	fn.Opened, fn.Flush, fn.Closed, fn.SnapshotRead = c.Opened, c.Flush, c.Closed, c.SnapshotRead
+	fn.Opened, fn.Flush, fn.Closed = c.Opened, c.Flush, c.Closed
+	fn.SnapshotRead = c.SnapshotRead
 	if c.Flush != nil {
 		fn.Checkpoint = trigger.Checkpoint{Manual: true}
 	}

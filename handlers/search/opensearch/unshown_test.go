@@ -1,0 +1,202 @@
+package opensearch
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"halley/handlers"
+	"halley/handlers/handlerstest"
+	"halley/trigger"
+	"halley/trigger/cosmos"
+	"halley/trigger/emulator"
+	"halley/trigger/leases"
+)
+
+// gapWorld is a function that starts from a snapshot, on an embedded account whose retention is missed
+// by moving its clock.
+type gapWorld struct {
+	t             *testing.T
+	account       *emulator.Account
+	items, leases *cosmos.Container
+	index         *cluster
+	handler       trigger.Handler
+	callbacks     handlers.RangeCallbacks
+}
+
+func newGapWorld(t *testing.T) *gapWorld {
+	t.Helper()
+	account, err := emulator.New(nil)
+	check(t, err)
+	t.Cleanup(func() { check(t, account.Close()) })
+	key, err := cosmos.KeyCredential(emulator.Key)
+	check(t, err)
+	options := &cosmos.ClientOptions{}
+	options.Transport = account
+	client, err := cosmos.NewClient(account.Endpoint(), key, options)
+	check(t, err)
+	check(t, client.CreateDatabase(t.Context(), "db"))
+	check(t, client.CreateContainer(t.Context(), "db", cosmos.ContainerDefinition{
+		ID: "items", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/shop"}}, Throughput: 20_000, Retention: time.Hour,
+	}))
+	check(t, client.CreateContainer(t.Context(), "db", cosmos.ContainerDefinition{ID: "leases", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/id"}}}))
+	w := &gapWorld{t: t, account: account, items: client.Container("db", "items"), leases: client.Container("db", "leases"), index: newCluster(t)}
+	setFor(t, w.index)
+	w.handler = handlerstest.Under(t, entry, handlers.Env{FromSnapshot: true, Follow: func(c handlers.RangeCallbacks) { w.callbacks = c }})
+	return w
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *gapWorld) function() trigger.Function {
+	return trigger.Function{
+		FeedSource:  trigger.FeedSource{Name: "search", Container: w.items, ChangeFeedMode: cosmos.ModeAllVersions, StartFrom: trigger.FromSnapshot()},
+		RetryPolicy: trigger.RetryPolicy{RetryMin: time.Millisecond, RetryMax: time.Millisecond},
+		Handler:     w.handler, SnapshotRead: w.callbacks.SnapshotRead,
+	}
+}
+
+func (w *gapWorld) drain() error {
+	host, err := trigger.New(w.leases, []trigger.Function{w.function()}, nil)
+	check(w.t, err)
+	_, err = host.Drain(w.t.Context())
+	return err
+}
+
+func (w *gapWorld) put(first, n int) {
+	w.t.Helper()
+	for i := first; i < first+n; i++ {
+		shop := fmt.Sprint("s", i%40)
+		_, err := w.items.Upsert(w.t.Context(), cosmos.NewPartitionKey(shop), map[string]any{"id": fmt.Sprint("p", i), "shop": shop})
+		check(w.t, err)
+	}
+}
+
+func (w *gapWorld) remove(first, n int) {
+	w.t.Helper()
+	for i := first; i < first+n; i++ {
+		_, err := w.items.Delete(w.t.Context(), fmt.Sprint("p", i), cosmos.NewPartitionKey(fmt.Sprint("s", i%40)), "")
+		check(w.t, err)
+	}
+}
+
+// miss lets the positions leave the retention, and begins the way back.
+func (w *gapWorld) miss() {
+	w.t.Helper()
+	w.put(5000, 40) // in each range
+	w.account.Advance(2 * time.Hour)
+	if err := w.drain(); err == nil {
+		w.t.Error("the feed was read after the retention")
+	}
+	control, err := leases.NewControl(w.leases, leases.Source(w.function().FeedSource), nil)
+	check(w.t, err)
+	plan, err := control.PlanSeek(w.t.Context(), trigger.FromSnapshot())
+	check(w.t, err)
+	check(w.t, control.Apply(w.t.Context(), plan))
+}
+
+// checkIndex compares the index with the container.
+func (w *gapWorld) checkIndex(kept ...string) {
+	w.t.Helper()
+	want, got := slices.Clone(kept), []string{}
+	for page, err := range w.items.Query(w.t.Context(), cosmos.Query{Text: "SELECT VALUE c.id FROM c"}) {
+		check(w.t, err)
+		for _, id := range page.Items {
+			want = append(want, strings.Trim(string(id), `"`))
+		}
+	}
+	for id := range w.index.live() {
+		got = append(got, id[strings.Index(id, "/")+1:])
+	}
+	slices.Sort(want)
+	if slices.Sort(got); !slices.Equal(got, want) {
+		w.t.Errorf("the index has %d documents, the container %d: %v", len(got), len(want), got)
+	}
+}
+
+// Documents that were deleted in a gap longer than the retention leave the index, in requests that are
+// bounded. A document that is created again comes back.
+func TestIndexAfterMissedRetention(t *testing.T) {
+	w := newGapWorld(t)
+	w.put(0, 2700)
+	check(t, w.drain())
+	w.put(3000, 50)
+	check(t, w.drain())
+	w.checkIndex()
+	w.remove(0, 2600)
+	w.remove(3000, 10)
+	w.put(2600, 5)
+	w.miss()
+	w.index.deletes = nil
+	check(t, w.drain())
+	w.checkIndex()
+	if n := slices.Max(w.index.deletes); n != removeStep {
+		t.Errorf("deletes of %v documents, want %d at most", w.index.deletes, removeStep)
+	}
+	w.put(0, 3)
+	w.remove(3020, 1)
+	check(t, w.drain())
+	w.checkIndex()
+}
+
+// Documents of kept keys stay. One that is indexed between the search and the delete is a conflict, and
+// stays; documents from before the index had metadata stay as well.
+func TestRemovalKeepsWhatItMustNotRemove(t *testing.T) {
+	w := newGapWorld(t)
+	w.put(0, 80)
+	check(t, w.drain())
+	w.remove(0, 5)
+	w.miss()
+	w.index.documents[`["s7"]/old`] = stored{1, []byte(`{"id":"old"}`)}
+	w.index.onDelete = func() {
+		w.index.documents[`["s3"]/p3`] = stored{w.index.documents[`["s3"]/p3`].version + 5, []byte(`{"id":"p3"}`)}
+	}
+	remove := w.callbacks.SnapshotRead
+	w.callbacks.SnapshotRead = func(ctx context.Context, s trigger.SnapshotEnd) error {
+		s.KeptKeys = []string{`["s1"]`}
+		return remove(ctx, s)
+	}
+	check(t, w.drain())
+	w.checkIndex("p1", "p3", "old")
+}
+
+// A cluster that refuses keeps the range in its snapshot, with the permission that is missing.
+func TestRefusedRemovalIsTold(t *testing.T) {
+	w := newGapWorld(t)
+	w.put(0, 10)
+	check(t, w.drain())
+	w.index.answer = func(rw http.ResponseWriter) bool {
+		rw.WriteHeader(http.StatusForbidden)
+		return true
+	}
+	err := w.callbacks.SnapshotRead(t.Context(), trigger.SnapshotEnd{Generation: 1})
+	if err == nil || !strings.Contains(err.Error(), "403") {
+		t.Errorf("removal: %v", err)
+	}
+	other, err := New(Settings{URL: handlers.URL(w.index.URL), Index: testIndex, BulkBytes: 1000, RequestTimeout: handlers.Interval(time.Second)})
+	check(t, err)
+	letter := trigger.DeadLetter{Operation: cosmos.OperationCreate, Document: []byte(`{"id":"x"}`), DocumentID: "x", Key: `["s1"]`, Generation: 1}
+	if err := other.Handle(t.Context(), trigger.NewBatch(letter.Change())); err == nil || !strings.Contains(err.Error(), "indices:admin/mapping/put") {
+		t.Errorf("first batch: %v", err)
+	}
+}
+
+// Functions that do not start from a snapshot index what they indexed before, and follow no snapshot.
+func TestIndexWithoutSnapshotIsUnchanged(t *testing.T) {
+	c := newCluster(t)
+	setFor(t, c)
+	handler := handlerstest.Under(t, entry, handlers.Env{Follow: func(handlers.RangeCallbacks) { t.Error("the handler follows ranges") }})
+	check(t, handler(t.Context(), trigger.NewBatch(product("1", "tea"))))
+	if source := c.live()[`{}/1`] + fmt.Sprint(c.live()); strings.Contains(source, "_halley") || c.isMapped {
+		t.Errorf("index %v", c.live())
+	}
+}
