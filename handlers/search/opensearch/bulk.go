@@ -63,7 +63,7 @@ func (x *Index) operationOf(b trigger.Batch, c trigger.Change) (operation, error
 	if err != nil {
 		return o, err
 	}
-	if err := addMetadata(content, c); err != nil {
+	if err := x.addMetadata(content, c); err != nil {
 		return o, err
 	}
 	second, err := json.Marshal(content) // on one line

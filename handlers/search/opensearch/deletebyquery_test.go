@@ -28,6 +28,7 @@ type deletion struct {
 	Query struct {
 		Bool struct {
 			Filter []struct {
+				Term  map[string]string `json:"term"`
 				Range map[string]struct {
 					GTE *string         `json:"gte"`
 					LT  json.RawMessage `json:"lt"`
@@ -84,12 +85,16 @@ func (d deletion) matches(source json.RawMessage) bool {
 			Generation   int64   `json:"generation"`
 			EffectiveKey *string `json:"effectiveKey"`
 			Key          string  `json:"key"`
+			Source       string  `json:"source"`
 		} `json:"_halley"`
 	}
 	if json.Unmarshal(source, &document) != nil || document.Metadata == nil || document.Metadata.EffectiveKey == nil {
 		return false
 	}
 	for _, filter := range d.Query.Bool.Filter {
+		if source, ok := filter.Term["_halley.source"]; ok && source != document.Metadata.Source {
+			return false
+		}
 		if limits, ok := filter.Range["_halley.generation"]; ok {
 			below, _ := strconv.ParseInt(string(limits.LT), 10, 64)
 			if document.Metadata.Generation >= below {
@@ -109,5 +114,5 @@ func (d deletion) matches(source json.RawMessage) bool {
 			return false
 		}
 	}
-	return len(d.Query.Bool.Filter) == 2
+	return len(d.Query.Bool.Filter) == 3
 }

@@ -114,6 +114,7 @@ func Open(_ context.Context, env handlers.Env, s Settings) (trigger.Handler, fun
 	x.meter = env.Meter("opensearch")
 	x.client.Transport = x.meter.Transport(x.client.Transport)
 	env.OfferProbe(x.probe(env.Prefix))
+	x.source = env.Database + "/" + env.ContainerName
 	if env.FromSnapshot {
 		env.FollowRanges(handlers.RangeCallbacks{SnapshotRead: x.RemoveUnshown})
 	}
@@ -126,6 +127,7 @@ type Index struct {
 	cluster  *url.URL
 	client   *http.Client
 	meter    *handlers.Meter
+	source   string      // of the metadata
 	isMapped atomic.Bool // the index has the mapping of the metadata
 }
 

@@ -19,17 +19,18 @@ type metadata struct {
 	Generation   int64  `json:"generation"`
 	EffectiveKey string `json:"effectiveKey,omitempty"` // missing in a dead letter that is replayed
 	Key          string `json:"key"`                    // partition key, a JSON array
+	Source       string `json:"source"`                 // database and name of the container: others may have documents in the index
 }
 
 // mapping are the types of the metadata. Without it, a cluster would take keys apart into words.
-const mapping = `{"properties":{"_halley":{"properties":{"generation":{"type":"long"},"effectiveKey":{"type":"keyword"},"key":{"type":"keyword"}}}}}`
+const mapping = `{"properties":{"_halley":{"properties":{"generation":{"type":"long"},"effectiveKey":{"type":"keyword"},"key":{"type":"keyword"},"source":{"type":"keyword"}}}}}`
 
 // addMetadata adds the metadata of a change to the content of its document.
-func addMetadata(content map[string]json.RawMessage, c trigger.Change) error {
+func (x *Index) addMetadata(content map[string]json.RawMessage, c trigger.Change) error {
 	if c.Generation() == 0 {
 		return nil
 	}
-	text, err := json.Marshal(metadata{c.Generation(), c.EffectiveKey(), string(c.PartitionKey())})
+	text, err := json.Marshal(metadata{c.Generation(), c.EffectiveKey(), string(c.PartitionKey()), x.source})
 	content[metadataField] = text
 	return err
 }
@@ -65,6 +66,7 @@ func (x *Index) RemoveUnshown(ctx context.Context, end trigger.SnapshotEnd) erro
 	}
 	query, err := json.Marshal(map[string]any{"query": map[string]any{"bool": map[string]any{
 		"filter": []any{
+			map[string]any{"term": map[string]string{"_halley.source": x.source}},
 			map[string]any{"range": map[string]any{"_halley.effectiveKey": limits}},
 			map[string]any{"range": map[string]any{"_halley.generation": map[string]int64{"lt": end.Generation}}},
 		},

@@ -46,7 +46,7 @@ func newGapWorld(t *testing.T) *gapWorld {
 	check(t, client.CreateContainer(t.Context(), "db", cosmos.ContainerDefinition{ID: "leases", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{"/id"}}}))
 	w := &gapWorld{t: t, account: account, items: client.Container("db", "items"), leases: client.Container("db", "leases"), index: newCluster(t)}
 	setFor(t, w.index)
-	w.handler = handlerstest.Under(t, entry, handlers.Env{FromSnapshot: true, Follow: func(c handlers.RangeCallbacks) { w.callbacks = c }})
+	w.handler = handlerstest.Under(t, entry, handlers.Env{Database: "db", ContainerName: "items", FromSnapshot: true, Follow: func(c handlers.RangeCallbacks) { w.callbacks = c }})
 	return w
 }
 
@@ -149,7 +149,7 @@ func TestIndexAfterMissedRetention(t *testing.T) {
 }
 
 // Documents of kept keys stay. One that is indexed between the search and the delete is a conflict, and
-// stays; documents from before the index had metadata stay as well.
+// stays. Documents from before the index had metadata stay as well, and those of other containers.
 func TestRemovalKeepsWhatItMustNotRemove(t *testing.T) {
 	w := newGapWorld(t)
 	w.put(0, 80)
@@ -157,6 +157,7 @@ func TestRemovalKeepsWhatItMustNotRemove(t *testing.T) {
 	w.remove(0, 5)
 	w.miss()
 	w.index.documents[`["s7"]/old`] = stored{1, []byte(`{"id":"old"}`)}
+	w.index.documents[`["s2"]/other`] = stored{1, []byte(strings.Replace(string(w.index.documents[`["s2"]/p2`].source), "db/items", "db/others", 1))}
 	w.index.onDelete = func() {
 		w.index.documents[`["s3"]/p3`] = stored{w.index.documents[`["s3"]/p3`].version + 5, []byte(`{"id":"p3"}`)}
 	}
@@ -166,7 +167,7 @@ func TestRemovalKeepsWhatItMustNotRemove(t *testing.T) {
 		return remove(ctx, s)
 	}
 	check(t, w.drain())
-	w.checkIndex("p1", "p3", "old")
+	w.checkIndex("p1", "p3", "old", "other")
 }
 
 // A cluster that refuses keeps the range in its snapshot, with the permission that is missing.

@@ -33,6 +33,17 @@ func TestCheckFailsWheneverRunWould(t *testing.T) {
 	}
 }
 
+// The check tells of a handler that removes nothing at the end of a snapshot, and what to do then.
+func TestCheckTellsWhatNoSnapshotRemoves(t *testing.T) {
+	a := apptest.ServeAccount(t, emulator.ServeOptions{})
+	for start, tells := range map[string]bool{"snapshot": true, "now": false} {
+		out, _ := runCheck(t, a.Env("HALLEY_CHANGE_FEED_MODE", "all-versions", "HALLEY_START_FROM", start))
+		if strings.Contains(out, "ok    leaderboard: handler (after a gap longer than the retention") != tells {
+			t.Errorf("start from %s:\n%s", start, out)
+		}
+	}
+}
+
 // An account that takes connections and does not answer is named, and the command ends.
 func TestCommandsEndOnSilentAccounts(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -21,6 +21,7 @@ var withoutSetting = map[string]string{
 	"Opened":       "a callback",
 	"Flush":        "a callback",
 	"Closed":       "a callback",
+	"SnapshotRead": "a callback",
 	"Checkpoint":   "CHECKPOINT_EVERY, _INTERVAL and _MANUAL set its fields",
 	"ReuseBuffers": "only the code of the handler knows if it keeps bytes",
 
