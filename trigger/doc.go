@@ -173,6 +173,7 @@
 //	sharedreads.go                    which functions share their reads
 //	worker.go                         one leased range: joins lease, feed and delivery
 //	reading.go handling.go            the worker's side of the feed and of handler calls
+//	snapshot.go snapshotend.go        documents that exist before all versions; what they do not show
 //	rangegone.go                      a physical range that has split or merged (410)
 //	balancing.go restarting.go        passes that take and give leases; an ended function begins again
 //	deadletterwrite.go invoke.go        dead letters of a range; a call with its deadline

@@ -81,7 +81,7 @@ type Function struct {
 	// a handler call was left behind, or if no time is left for it.
 	Flush func(ctx context.Context, r RangeInfo) error
 	// Closed is called when this host stops working on a range: after Opened, all
-	// deliveries and Flush, and not if Opened or Flush was left behind. err is nil if the
+	// deliveries and Flush, and not if Opened, Flush or SnapshotRead was left behind. err is nil if the
 	// reason is a good one.
 	Closed func(r RangeInfo, reason CloseReason, err error)
 	// SnapshotRead ends the snapshot of a range of a function that starts [FromSnapshot]: all of

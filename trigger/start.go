@@ -29,7 +29,9 @@ func FromTime(t time.Time) Start { return Start{Kind: feed.StartTime, Time: t} }
 // delete of an id that it has not seen.
 //
 // With manual checkpoints it needs [Function.Flush]. If a range is not read before the
-// retention of all versions ends, its snapshot begins again; Status warns before.
+// retention of all versions ends, its snapshot begins again; Status warns before. If no host reads
+// a range for longer than that, an operator begins a new snapshot, and [Function.SnapshotRead]
+// removes what was deleted meanwhile.
 func FromSnapshot() Start { return Start{Kind: feed.StartSnapshot} }
 
 // FromContinuation starts every range at one continuation, a raw etag of the feed

@@ -196,28 +196,23 @@ func (s *Store) repeated(ctx context.Context, b trigger.Batch, stored, moved map
 	return again, nil
 }
 
-// Forget removes the positions of documents within a transaction: whatever is delivered of them
+// Forget removes the positions of documents, each a [once.Document], within a transaction: whatever is delivered of them
 // from then on takes effect. It is for documents whose effects the transaction removes, as they do
 // not exist any more.
-func (s *Store) Forget(ctx context.Context, tx pgx.Tx, documents []once.Document) error {
-	if _, err := tx.Exec(ctx, "DELETE FROM "+s.table.Sanitize()+" WHERE document = ANY($1)", arrayOf(documents)); err != nil {
+func (s *Store) Forget(ctx context.Context, tx pgx.Tx, documents [][16]byte) error {
+	if _, err := tx.Exec(ctx, "DELETE FROM "+s.table.Sanitize()+" WHERE document = ANY($1)", documents); err != nil {
 		return fmt.Errorf("remove positions of %d documents: %w", len(documents), err)
 	}
 	return nil
 }
 
-// arrayOf returns documents as a parameter of a statement.
-func arrayOf(documents []once.Document) [][16]byte {
+// positions reads the rows of documents, without locks.
+func (s *Store) positions(ctx context.Context, documents []once.Document) (map[once.Document]stored, error) {
 	keys := make([][16]byte, len(documents))
 	for i, d := range documents {
 		keys[i] = d
 	}
-	return keys
-}
-
-// positions reads the rows of documents, without locks.
-func (s *Store) positions(ctx context.Context, documents []once.Document) (map[once.Document]stored, error) {
-	result, err := s.pool.Query(ctx, s.read, pgx.QueryExecModeCacheDescribe, arrayOf(documents)) // planned each time, see begin
+	result, err := s.pool.Query(ctx, s.read, pgx.QueryExecModeCacheDescribe, keys) // planned each time, see begin
 	if err != nil {
 		return nil, fmt.Errorf("read positions of %d documents: %w", len(documents), err)
 	}

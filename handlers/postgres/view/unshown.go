@@ -67,10 +67,10 @@ func (v *View) RemoveUnshown(ctx context.Context, end trigger.SnapshotEnd) error
 	if err := v.prepare(ctx); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context, trigger.SnapshotEnd) (rows int, err error){v.placeRows, v.removeRows} {
-		for n := removeStep; n == removeStep; {
+	for _, step := range []func(context.Context, trigger.SnapshotEnd) (found int, err error){v.placeRows, v.removeRows} {
+		for found := 1; found > 0; {
 			var err error
-			if n, err = step(ctx, end); err != nil {
+			if found, err = step(ctx, end); err != nil {
 				return v.explain(ctx, err)
 			}
 		}
@@ -110,31 +110,43 @@ FROM unnest($1::uuid[], $2::text[]) AS s (document, effective_key) WHERE t.docum
 	return len(documents), nil
 }
 
-// removeRows removes some of the rows that were not shown, and returns how many.
+// removeRows removes some of the rows that were not shown, and returns how many it has found. Another
+// host whose call is late may remove them first, or a change may mark them: then it looks again.
 func (v *View) removeRows(ctx context.Context, end trigger.SnapshotEnd) (int, error) {
-	var documents []once.Document
-	err := pgx.BeginTxFunc(ctx, v.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
-		result, err := tx.Query(ctx, fmt.Sprintf(`SELECT document FROM %s WHERE %s >= $1 AND %[2]s < $2
-AND (generation IS NULL OR generation < $3) AND partition_key <> ALL($4::text[]) LIMIT %d FOR UPDATE`, v.Table.Sanitize(), place, removeStep),
-			end.Range.Min, end.Range.Max, end.Generation, append([]string{}, end.KeptKeys...)) // nil would be NULL
+	found, err := v.unshownRows(ctx, end)
+	if err != nil || len(found) == 0 {
+		return 0, err
+	}
+	err = pgx.BeginTxFunc(ctx, v.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+		result, err := tx.Query(ctx, "SELECT document FROM "+v.Table.Sanitize()+" WHERE document = ANY($1) AND (generation IS NULL OR generation < $2) ORDER BY document FOR UPDATE", found, end.Generation)
 		if err != nil {
 			return err
 		}
-		if documents, err = pgx.CollectRows(result, pgx.RowTo[once.Document]); err != nil || len(documents) == 0 {
+		documents, err := pgx.CollectRows(result, pgx.RowTo[[16]byte])
+		if err != nil {
 			return err
 		}
-		r := &rows{columns: make([][]*string, len(v.Columns))}
-		for _, d := range documents {
-			r.all = append(r.all, d)
-		}
-		r.deleted = r.all
-		if err := v.write(ctx, tx, r); err != nil {
+		if err := v.write(ctx, tx, &rows{all: documents, deleted: documents, columns: make([][]*string, len(v.Columns))}); err != nil {
 			return err
 		}
 		return v.positions.Forget(ctx, tx, documents)
 	})
 	if err != nil {
-		return 0, fmt.Errorf("remove rows that the snapshot has not shown: %w", err)
+		return 0, fmt.Errorf("remove %d rows that the snapshot has not shown: %w", len(found), err)
 	}
-	return len(documents), nil
+	return len(found), nil
+}
+
+// unshownRows finds some of the rows that were not shown.
+func (v *View) unshownRows(ctx context.Context, end trigger.SnapshotEnd) (documents [][16]byte, err error) {
+	result, err := v.pool.Query(ctx, fmt.Sprintf(`SELECT document FROM %s WHERE %s >= $1 AND %[2]s < $2
+AND (generation IS NULL OR generation < $3) AND partition_key <> ALL($4::text[]) LIMIT %d`, v.Table.Sanitize(), place, removeStep),
+		end.Range.Min, end.Range.Max, end.Generation, append([]string{}, end.KeptKeys...)) // nil would be NULL
+	if err == nil {
+		documents, err = pgx.CollectRows(result, pgx.RowTo[[16]byte])
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for rows that the snapshot has not shown: %w", err)
+	}
+	return documents, nil
 }
