@@ -266,7 +266,7 @@ func (d *drain) workRange(ctx context.Context, w *rangeWorker, l *lease.Lease) {
 	d.runner.workerEnded(w, err)
 	d.runner.recordLost(w)
 	s := w.rangeStats.currentStatus()
-	if errors.Is(err, feed.ErrCaughtUp) || errors.Is(err, lease.ErrSplit) || s.Changes > 0 || s.Retries > 0 || s.Filtered > 0 {
+	if errors.Is(err, feed.ErrCaughtUp) || errors.Is(err, lease.ErrSplit) || s.Changes > 0 || s.Retries > 0 || s.Filtered > 0 || w.removeErr != nil {
 		d.noteRead(nil)
 	} else {
 		d.noteRead(err)

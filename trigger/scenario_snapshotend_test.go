@@ -319,9 +319,9 @@ func TestDamagedDeadLetterHoldsTheRemoval(t *testing.T) {
 // The range splits in the middle of its snapshot: each child removes what is its own.
 func TestChildrenOfSplitRemoveTheirOwn(t *testing.T) {
 	inGapWorld(t, 1, func(t *testing.T, w *world, g *generationTable) {
-		batches := 0
+		var batches atomic.Int32
 		g.onBatch = func(fromSnapshot bool) {
-			if batches++; batches == 4 && fromSnapshot {
+			if batches.Add(1) == 4 && fromSnapshot {
 				_, err := w.account.Split("db", "items", "0")
 				must(t, err)
 			}
@@ -396,6 +396,12 @@ func TestFailingSnapshotReadHoldsTheRange(t *testing.T) {
 			t.Errorf("%d events of a stall, lag %+v", w.eventCount(EventStalled), w.lagByRange(asFromSnapshot)["0"])
 		}
 		stop() // the next owner continues
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		summary, err := w.host("c", nil, g.function, withoutLogger).Drain(ctx)
+		if must(t, err); !strings.Contains(summary.Problem, "snapshot does not end: call SnapshotRead: the sink refuses") {
+			t.Errorf("summary %+v", summary)
+		}
 		works.Store(true)
 		stop = w.startHost(w.host("b", nil, g.function))
 		time.Sleep(2 * time.Minute)
