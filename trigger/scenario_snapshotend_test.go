@@ -240,6 +240,65 @@ func TestUnfinishedKeysKeepTheirRows(t *testing.T) {
 	})
 }
 
+// staleStore shows a record only some seconds after it was put, as a replica may.
+type staleStore struct{ memoryStore }
+
+func (s *staleStore) Query(_ context.Context, q DeadLetterQuery) (DeadLetterPage, error) {
+	return SelectDeadLetters(func(yield func(DeadLetter) bool) {
+		for _, d := range s.all() {
+			if time.Since(d.Time) > 5*time.Second && !yield(d) {
+				return
+			}
+		}
+	}, q)
+}
+
+// The last change of a snapshot goes to a store that does not show it at once, and the next owner ends the
+// snapshot: the row stays.
+func TestRemovalAwaitsTheStore(t *testing.T) {
+	for name, diesFirst := range map[string]bool{"same owner": false, "next owner": true} {
+		t.Run(name, func(t *testing.T) {
+			inVersionsWorld(t, 1, nil, func(t *testing.T, w *world) {
+				g, store := newGenerationTable(), &staleStore{}
+				settings := func(f *Function, o *Options) {
+					g.function(f, o)
+					f.DeadLetters, f.MaxAttempts, o.Logger = store, 1, nil
+				}
+				w.writeVersions("doc", 10)
+				_, err := w.host("a", nil, settings).Drain(t.Context())
+				must(t, err)
+				w.seekToSnapshot()
+				time.Sleep(time.Minute)
+				g.fail = func(id string) error {
+					if id == "doc9" {
+						return errPoison
+					}
+					return nil
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				h := w.host("a", nil, settings, func(_ *Function, o *Options) {
+					o.Observers = append(o.Observers, func(e Event) {
+						if e.Kind == EventDeadLettered && diesFirst {
+							cancel() // after the last change, and before the end of the snapshot
+						}
+					})
+				})
+				_, err = h.Drain(ctx)
+				if !diesFirst {
+					must(t, err)
+				}
+				_, err = w.host("b", nil, settings).Drain(t.Context())
+				must(t, err)
+				g.checkRows(w)
+				if len(g.ends) != 2 || len(g.ends[1].KeptKeys) != 1 {
+					t.Errorf("ends %+v", g.ends)
+				}
+			})
+		})
+	}
+}
+
 // A change of before the gap that is postponed is delivered after its document was deleted. It counts as
 // shown, like the changes of the snapshot that wait in the store, and the next snapshot removes its row.
 func TestPostponedChangeCountsAsShown(t *testing.T) {

@@ -87,8 +87,8 @@ func (w *rangeWorker) awaitStore(ctx context.Context) error {
 	if !w.function.keepsDeadLetters() {
 		return nil
 	}
-	last := time.Unix(0, max(w.storePut.Load(), w.acquired.UnixNano()))
-	return backoff.Sleep(ctx, delivery.StoreLag-time.Since(last))
+	age := min(time.Since(time.Unix(0, w.storePut.Load())), w.leases.Now().Sub(w.held.FormerWrite()))
+	return backoff.Sleep(ctx, delivery.StoreLag-age)
 }
 
 // callSnapshotRead calls Function.SnapshotRead once, as a handler is called.

@@ -32,7 +32,6 @@ type rangeWorker struct {
 	rangeStats    *rangeStats
 	reservedBytes *feed.ReservedBytes // set by workRange if it is nil
 	sharesFrom    time.Time           // see lastOwned
-	acquired      time.Time           // when the work began, local clock
 	log           *slog.Logger
 	emitEvent     func(Event)
 	noteAnswer    func(use accountUse, err error) // of an account
@@ -151,7 +150,6 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 	held, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	reading, stopReading := context.WithCancelCause(held)
 	w.endWork, w.caller = end, ctx
-	w.acquired = time.Now()
 	if w.reservedBytes == nil {
 		w.reservedBytes = w.host.pageBudget.Join(append(w.jitterKey(), w.function.Name)...)
 		w.host.pageBudget.ShareFrom(w.reservedBytes, w.sharesFrom)

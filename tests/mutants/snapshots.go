@@ -66,6 +66,12 @@ var snapshots = []mutant{
 	{"damaged-letter-removes", "a dead letter that cannot be read may be of any key", []edit{
 		{"trigger/snapshotend.go", "\t\t\t\tif err != nil {\n\t\t\t\t\treturn err\n\t\t\t\t}\n\t\t\t\tprogress()\n", "\t\t\t\tif err != nil {\n\t\t\t\t\tcontinue\n\t\t\t\t}\n\t\t\t\tprogress()\n"},
 	}},
+	{"own-letters-not-awaited", "a snapshot ends when the store shows what its owner has put", []edit{
+		{"trigger/snapshotend.go", "min(time.Since(time.Unix(0, w.storePut.Load())), w.leases.Now().Sub(w.held.FormerWrite()))", "min(time.Hour, w.leases.Now().Sub(w.held.FormerWrite()))"},
+	}},
+	{"former-letters-not-awaited", "a snapshot ends when the store shows what the owner before has put", []edit{
+		{"trigger/snapshotend.go", "min(time.Since(time.Unix(0, w.storePut.Load())), w.leases.Now().Sub(w.held.FormerWrite()))", "time.Since(time.Unix(0, w.storePut.Load()))"},
+	}},
 	{"replay-is-not-shown", "a replay during a snapshot counts as shown", []edit{
 		{"trigger/deadletter.go", "\t\torigin.generation = max(d.Generation, time.Now().Unix())\n", "\t\torigin.generation = d.Generation - 1\n"},
 	}},

@@ -49,6 +49,10 @@ func markProperty(mark *atomic.Bool) func() string {
 	}
 }
 
+// FormerWrite returns when the lease was last written before the acquisition, on the service's
+// clock: by its former owner, or by the owner of its parent that created it.
+func (h *Held) FormerWrite() time.Time { return h.before.Written() }
+
 // TrustedUntil returns when this host stops relying on owning the lease if no write succeeds
 // before. It is not after now if it does not rely on it.
 func (h *Held) TrustedUntil() time.Time {
