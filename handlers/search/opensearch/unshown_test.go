@@ -97,9 +97,15 @@ func (w *gapWorld) miss() {
 	if err := w.drain(); err == nil {
 		w.t.Error("the feed was read after the retention")
 	}
+	w.seek()
+}
+
+// seek begins another snapshot of ranges, of all if none is named.
+func (w *gapWorld) seek(ranges ...string) {
+	w.t.Helper()
 	control, err := leases.NewControl(w.leases, leases.Source(w.function().FeedSource), nil)
 	check(w.t, err)
-	plan, err := control.PlanSeek(w.t.Context(), trigger.FromSnapshot())
+	plan, err := control.PlanSeek(w.t.Context(), trigger.FromSnapshot(), ranges...)
 	check(w.t, err)
 	check(w.t, control.Apply(w.t.Context(), plan))
 }
@@ -146,6 +152,18 @@ func TestIndexAfterMissedRetention(t *testing.T) {
 	w.remove(3020, 1)
 	check(t, w.drain())
 	w.checkIndex()
+}
+
+// The snapshot of one range removes nothing of the others, whose documents have a smaller generation.
+func TestSnapshotOfOneRangeLeavesTheOthers(t *testing.T) {
+	for _, token := range []string{"0", "1"} {
+		w := newGapWorld(t)
+		w.put(0, 100)
+		check(t, w.drain())
+		w.seek(token)
+		check(t, w.drain())
+		w.checkIndex()
+	}
 }
 
 // Documents of kept keys stay. One that is indexed between the search and the delete is a conflict, and
