@@ -2,8 +2,10 @@ package trigger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -139,6 +141,58 @@ func TestLostAcquisitionHasNoSecondOwner(t *testing.T) {
 		w.checkComplete(5)
 		if log.FilterMessageSnippet("no leases are acquired").Len() == 0 {
 			t.Error("the log does not say why b takes no lease")
+		}
+	})
+}
+
+// The owner dies, and the failover of the leases shows in nothing but writes: each of the other hosts
+// learns of it as it acquires the lease, and gives it back. That does not prolong the dead owner's life.
+func TestGivenBackLeaseIsNotProlonged(t *testing.T) {
+	inRegions(t, emulator.Manners{FailoverKeepsVersion: true}, func(t *testing.T, w *world) {
+		isDead := map[string]*atomic.Bool{}
+		for _, owner := range []string{"a", "b", "c", "d", "e", "f"} {
+			dies := &atomic.Bool{}
+			isDead[owner] = dies
+			network := hostNetwork{w, func(*http.Request) (*http.Response, error, bool) {
+				return nil, errors.New("the process is dead"), dies.Load()
+			}}
+			defer w.startHost(w.hostOn(network, owner, w.recorder(owner)))()
+		}
+		w.writeMany("before", 10)
+		time.Sleep(2 * time.Minute) // all know the account's first region
+		isDead[w.leaseDocuments()["0"].owner].Store(true)
+		w.failOver("leases", north, emulator.FailoverUnplanned)
+		w.writeMany("after", 10)
+		time.Sleep(2*time.Minute + 30*time.Second)
+		if got := w.deliveredDocuments(); got != 20 {
+			t.Errorf("%d documents are delivered after two expirations and two passes, want 20", got)
+		}
+	})
+}
+
+// The epochs of several acquisitions in one second do not run ahead of the service's time: if the last one
+// is lost, the next has a later epoch.
+func TestEpochsAreNotAheadOfTime(t *testing.T) {
+	inRegions(t, emulator.Manners{}, func(t *testing.T, w *world) {
+		var acquired atomic.Int64
+		observe := func(_ *Function, o *Options) {
+			o.Observers = append(o.Observers, func(e Event) {
+				if e.Kind != EventAcquired {
+					return
+				}
+				acquired.Add(1)
+				if now := time.Now().Unix(); e.Epoch > now {
+					t.Errorf("epoch %d is acquired at %d", e.Epoch, now)
+				}
+			})
+		}
+		for range 3 {
+			stop := w.startHost(w.host("a", w.recorder("a"), observe))
+			time.Sleep(1200 * time.Millisecond)
+			stop()
+		}
+		if acquired.Load() != 3 {
+			t.Errorf("%d acquisitions, want 3", acquired.Load())
 		}
 	})
 }

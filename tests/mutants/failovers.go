@@ -90,6 +90,12 @@ var failovers = []mutant{
 	{"refused-position-unseen", "a range whose position is refused after a failover gets a message", []edit{
 		{"trigger/dispatch.go", "if r.mayBeLost(err) {", "if false {"},
 	}},
+	{"epochs-run-ahead", "acquisitions in one second have no epochs of a time to come", []edit{
+		{"trigger/internal/lease/acquire.go", "ahead <= 0 || ", "true || "},
+	}},
+	{"given-back-lease-prolonged", "a lease that is given back does not prolong a dead owner's life", []edit{
+		{"trigger/internal/lease/acquire.go", "\tif former.owner != \"\" {\n", "\tif false {\n"},
+	}},
 	{"mark-outlives-failover", "after a failover of the leases a mark that may have ended holds back no message", []edit{
 		{"trigger/internal/lease/dispatch.go", " && m.at.After(failedOver)", ""},
 	}},

@@ -490,7 +490,7 @@ var messages = []mutant{
 		{"trigger/internal/lease/dispatch.go", "next.owner != l.owner || ", "next.owner != \"\" || "},
 	}},
 	{"dead-owner-lives-by-its-mark", "the end of a mark does not extend the life of a dead owner's lease", []edit{
-		{"trigger/internal/lease/dispatch.go", "\t\tif next.owner != \"\" {\n", "\t\tif false {\n"},
+		{"trigger/internal/lease/dispatch.go", "\t\tif next.owner != \"\" {\n", "\t\tif next.owner == \"\" {\n"},
 	}},
 	{"unsure-mark-without-message", "a range whose mark may stand gets its message", []edit{
 		{"trigger/dispatch.go", "cosmos.Classify(err) != cosmos.OutcomeUnknown:", "cosmos.Classify(err) != cosmos.OutcomeSucceeded:"},

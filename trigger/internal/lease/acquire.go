@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"halley/trigger/cosmos"
+	"halley/trigger/internal/backoff"
 )
 
 // Acquire makes this host the owner of a lease. The error wraps [ErrLost] if
@@ -34,6 +35,9 @@ func (s *Set) Acquire(ctx, requests context.Context, l *Lease, listed *Index, re
 	if err := s.afterFailover(l); err != nil {
 		return nil, fmt.Errorf("acquire lease %q: %w", l.token, err)
 	}
+	if err := s.awaitEpoch(ctx, l); err != nil {
+		return nil, err
+	}
 	finish, cancel := context.WithTimeout(requests, s.cfg.StopGrace)
 	defer cancel()
 	next := nextAcquisition(l, s.Now(), s.cfg.Owner, s.cfg.Incarnation, s.cfg.Expiration)
@@ -58,11 +62,15 @@ func (s *Set) Acquire(ctx, requests context.Context, l *Lease, listed *Index, re
 }
 
 // giveBack undoes an acquisition: the lease is its former owner's again, in the new epoch. That
-// owner may work on without knowing that a failover has lost its renewals.
+// owner may work on without knowing that a failover has lost its renewals. If it is dead, a host
+// that has known of the failover for longer need not wait for another expiration.
 func (s *Set) giveBack(ctx context.Context, acquired, former *Lease) {
 	undone := former.clone()
 	undone.etag = acquired.etag
 	undone.raiseEpoch(former, acquired.Epoch())
+	if former.owner != "" {
+		undone.keepWritten(s.Now())
+	}
 	if err := s.store.replaceDocument(ctx, undone, former.rest["timestamp"]); err != nil {
 		s.cfg.Log.Warn("could not give back a lease that was acquired too early after a failover; it will expire", slog.String("range", former.token), slog.Any("error", err))
 	}
@@ -91,6 +99,20 @@ func (s *Set) afterFailover(l *Lease) error {
 		return &FailoverError{since, until}
 	}
 	return nil
+}
+
+// longestEpochWait bounds awaitEpoch: an epoch that is further ahead is of no recent acquisition.
+const longestEpochWait = 3 * time.Second
+
+// awaitEpoch waits until the next epoch of a lease is not ahead of the service's time, if the account
+// fails over. Else, several acquisitions in one second, for example after a split, would run ahead:
+// if the last one is lost, a later one could get its epoch again.
+func (s *Set) awaitEpoch(ctx context.Context, l *Lease) error {
+	ahead := time.Unix(l.Epoch()+1, 0).Sub(s.Now())
+	if ahead <= 0 || ahead > longestEpochWait || !s.store.container.Client().FailsOver() {
+		return nil
+	}
+	return backoff.Sleep(ctx, ahead)
 }
 
 // nextEpoch is the epoch of a new owner. It is the time of the service at least, as the first

@@ -31,7 +31,8 @@ import (
 //
 // A mark moves _ts, and the lease may have the name of an owner that is dead. So the
 // mark keeps the time of the owner's last write: it must not extend the life of a dead
-// owner's lease.
+// owner's lease. A host that gives a lease back after a failover leaves an ended mark for
+// the same reason.
 const dispatchedProperty = "halley.dispatched" // when it was marked, negative if the mark has ended, and when the owner had written it (service's clock, Unix seconds), and that owner
 
 // MarkDuration is how long a mark of a lease lasts.
@@ -134,11 +135,16 @@ func (s *Set) EndMark(ctx context.Context, l *Lease) {
 		}
 		delete(next.properties, dispatchedProperty)
 		if next.owner != "" {
-			next.properties[dispatchedProperty] = dispatchMark{s.Now(), next.written, next.owner, true}.String()
+			next.keepWritten(s.Now())
 		}
 		return true
 	})
 	if err != nil {
 		s.cfg.Log.Info("could not end the mark of a message; it ends by itself", slog.String("range", l.token), slog.Any("error", err))
 	}
+}
+
+// keepWritten has the next write of a lease, in the name of its owner, not extend that owner's life.
+func (l *Lease) keepWritten(now time.Time) {
+	l.properties[dispatchedProperty] = dispatchMark{now, l.written, l.owner, true}.String()
 }
