@@ -104,6 +104,7 @@ var coldCode = []string{
 	"github.com/golang-jwt/...", "github.com/google/uuid/...", "github.com/Azure/azure-sdk-for-go/sdk/internal/...", "github.com/Azure/azure-sdk-for-go/sdk/azcore/...", "os/exec/...",
 	"crypto/hpke/...", "crypto/elliptic/...", "crypto/ecdsa/...", "crypto/rsa/...", "crypto/ed25519/...", "crypto/ecdh/...", "encoding/pem/...", "net", "net/netip/...", "net/http/...", "path/filepath/...", "golang.org/x/sys/...",
 	"fmt/...", "os/...", "time", "internal/sync", "errors/...", "log/...", "html/...", "math/rand/...", "crypto/internal/fips140/edwards25519/...", "crypto/internal/fips140/nistec/...", "crypto/internal/fips140/ed25519/...", "crypto/internal/fips140/rsa/...", "crypto/internal/fips140/ecdsa/...", "crypto/internal/fips140/sha3/...", "crypto/internal/fips140/bigmod/...", "io/fs/...", "syscall/...", "encoding/binary/...", "encoding/hex/...", "runtime/debug/...", "runtime/metrics/...",
+	"context", "path", "unicode/...", "hash/...",
 }
 
 // binary builds the main package. If the app is in a Git repository, the binary has the
