@@ -38,6 +38,10 @@ import (
 // If a failover changes neither version nor region, and new changes get the LSNs of lost ones
 // before a page is read, nothing shows it: see docs/regions.md.
 
+// clockTolerance is how many seconds the estimates of the service's clock of two hosts may differ: it
+// tells whole seconds.
+const clockTolerance = 2
+
 // keptForm is the version of the stored form of a keptFeed.
 const keptForm = 1
 
@@ -55,7 +59,8 @@ type keptFeed struct {
 	Newest    int64  `json:"newest"`          // newest LSN of any region that was read; of latest versions
 	Next      int64  `json:"next"`            // position of the page that counts next, likewise
 	NextFrom  int64  `json:"nextFrom"`        // committed LSN from which it counts
-	Read      int64  `json:"read"`            // up to when changes were finished, when the position was last one of this feed, on the service's clock in Unix seconds
+	At        int64  `json:"at"`              // when its last page was read, on the service's clock in Unix seconds
+	Read      int64  `json:"read"`            // up to when changes were finished, when the position was last one of this feed, likewise
 	Ahead     int64  `json:"ahead,omitempty"` // since when no region has reached the position, likewise; 0 if one has
 }
 
@@ -163,7 +168,8 @@ func (w *rangeWorker) verifyPage(ctx context.Context, page *feed.Page, continuat
 	position := feed.LSNOf(continuation)
 	w.refusedReads = 0
 	now, former := stateOf(page, w.held.Lease(), w.feedSource.Container), w.kept.Load()
-	now.Read = w.leases.Now().Unix()
+	now.At = w.leases.Now().Unix()
+	now.Read = now.At
 	if len(page.Items) > 0 {
 		now.Read = min(now.Read, page.Items[0].Timestamp)
 	}
@@ -182,11 +188,10 @@ func (w *rangeWorker) verifyPage(ctx context.Context, page *feed.Page, continuat
 		now.Confirmed, now.Raises = former.Confirmed, former.Raises
 		if now.Account <= former.Account {
 			now.Region, now.Account = former.Region, former.Account
-		} else if w.hasRead {
+		} else if former.At < now.Account-clockTolerance {
 			now.Confirmed = former.LSN
 		}
 	}
-	w.hasRead = true
 	w.kept.Store(&now)
 	return nil
 }

@@ -78,6 +78,27 @@ func TestFailoverThatTheAccountTellsLate(t *testing.T) {
 	})
 }
 
+// The same in drains, each of which reads a page or two: what was kept before the account was last read is
+// not delivered again.
+func TestDrainsKnowWhatWasKeptBeforeTheAccountWasRead(t *testing.T) {
+	inRegions(t, emulator.Manners{FailoverKeepsVersion: true}, func(t *testing.T, w *world) {
+		h := w.host("a", w.recorder("a"))
+		drain := func(n int) {
+			t.Helper()
+			for range n {
+				w.write("k", fmt.Sprint("d", w.deliveryCount()))
+				_, err := h.Drain(t.Context())
+				must(t, err)
+				time.Sleep(10 * time.Second)
+			}
+		}
+		drain(120)
+		must(t, w.account.FailOver(north, emulator.FailoverPlanned))
+		drain(40)
+		w.checkComplete(70) // of the last ten minutes
+	})
+}
+
 // Latest versions hide the version before a write that is lost with the failover: the document is
 // back at its old LSN, which all regions had, and is delivered. The same goes for a delete.
 func TestVersionsBehindLostWritesAreDelivered(t *testing.T) {

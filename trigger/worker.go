@@ -64,7 +64,6 @@ type rangeWorker struct {
 	flushErr      error        // why Function.Flush has failed, or nil; valid once workRange has returned
 
 	kept         atomic.Pointer[keptFeed] // see feedregion.go; nil if nothing is known
-	hasRead      bool                     // the reader has read a page; for the reader
 	refusedReads int                      // in a row, by the service; for the reader
 	resume       *resumption              // valid once the work has ended with errFeedFailedOver or errPositionLost
 

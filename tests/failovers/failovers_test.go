@@ -152,13 +152,16 @@ func (w *world) settle() {
 }
 
 // untilMarksEnd returns how long a range may wait for a message: 10 minutes if a host has died between
-// a mark and its message, or does not know of a failover that may have lost the end of a mark.
+// a mark and its message, or may not know of a failover that may have lost the end of a mark.
 func (w *world) untilMarksEnd() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	since := w.unsent
-	if n := len(w.lossy); n > 0 && w.working == dispatches && slices.ContainsFunc(w.hosts, func(h *host) bool { return h.began.After(w.lossy[n-1].at.Add(-expiration)) }) {
-		since = w.lossy[n-1].at
+	if n := len(w.lossy); n > 0 && w.working == dispatches {
+		last := w.lossy[n-1].at
+		if w.options.Manners.FailoverKeepsVersion || slices.ContainsFunc(w.hosts, func(h *host) bool { return h.began.After(last.Add(-expiration)) }) {
+			since = last
+		}
 	}
 	return max(time.Until(since.Add(10*time.Minute)), 0)
 }
