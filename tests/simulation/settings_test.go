@@ -149,6 +149,7 @@ var fixedSettings = map[string]string{
 	"Function.DeadLetters":    "is a store of the simulation, in eight runs of ten",
 	"Function.ChangeFeedMode": "all versions need a container whose ranges never merge",
 	"Function.ResetLeases":    "is for a host that is alone",
+	"Function.SnapshotRead":   "ends the snapshot of a function in all-versions mode",
 	"Function.LostPosition":   "is for an account with several regions, see tests/failovers",
 	"Options.AppName":         "is a name that hosts tell",
 	"Options.Owner":           "identifies the process in requests",

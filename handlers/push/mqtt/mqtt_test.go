@@ -22,6 +22,7 @@ import (
 	mqtt "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/hooks/auth"
 	"github.com/mochi-mqtt/server/v2/listeners"
+	mochi "github.com/mochi-mqtt/server/v2/packets"
 
 	"halley/handlers"
 	"halley/handlers/game"
@@ -61,6 +62,12 @@ func startBrokerWith(t testing.TB, config listeners.Config) (server *mqtt.Server
 	}
 	stop = sync.OnceFunc(func() {
 		server.Listeners.ClientsWg.Done()
+		// Close would take the clients' lock twice, and wait for ever if a client leaves in between.
+		server.Listeners.CloseAll(func(string) {
+			for _, client := range server.Clients.GetAll() {
+				_ = server.DisconnectClient(client, mochi.ErrServerShuttingDown)
+			}
+		})
 		if err := server.Close(); err != nil {
 			t.Error(err)
 		}
