@@ -61,7 +61,7 @@ func TestKilledHostsCauseEachEffectOnce(t *testing.T) {
 	drawSeed(t)
 	began := time.Now()
 	url, pool := postgrestest.Schema(t)
-	createView(t, pool, journal)
+	createView(t, pool, false, journal)
 	account, endpoint := serveAccount(t, cosmos.ContainerDefinition{})
 	ctx, cancel := context.WithTimeout(t.Context(), *limit)
 	defer cancel()
@@ -106,11 +106,11 @@ func must(t *testing.T, err error) {
 }
 
 // createView creates the tables of the view, and a journal of their effects.
-func createView(t *testing.T, pool *pgxpool.Pool, journal string) {
+func createView(t *testing.T, pool *pgxpool.Pool, fromSnapshot bool, journal string) {
 	t.Helper()
 	parsed, err := view.ParseColumns(columns)
 	must(t, err)
-	v, err := view.New(pool, view.Definition{Table: pgx.Identifier{"orders"}, Columns: parsed, GroupBy: []string{"country"}, Sum: []string{"cents"}})
+	v, err := view.New(pool, view.Definition{Table: pgx.Identifier{"orders"}, Columns: parsed, GroupBy: []string{"country"}, Sum: []string{"cents"}, FromSnapshot: fromSnapshot})
 	must(t, err)
 	_, err = pool.Exec(t.Context(), v.DDL()+journal)
 	must(t, err)

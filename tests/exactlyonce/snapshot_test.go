@@ -35,7 +35,7 @@ CREATE TRIGGER effect AFTER INSERT OR UPDATE OR DELETE ON orders FOR EACH ROW EX
 // two effects.
 func TestSnapshotInViewUnderKills(t *testing.T) {
 	url, pool := postgrestest.Schema(t)
-	createView(t, pool, fullJournal)
+	createView(t, pool, true, fullJournal)
 	drawSeed(t)
 	application := fmt.Sprint("exactlyonce-", *seed)
 	documents := snapshotUnderKills(t, snapshotSink{
