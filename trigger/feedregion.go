@@ -202,11 +202,14 @@ const maxRefusedReads = 5
 // verifyPosition returns an error if a read was refused because of its continuation: no region has
 // reached it, or one of several had not.
 func (w *rangeWorker) verifyPosition(ctx context.Context, continuation string) error {
-	err := w.checkReached(ctx, continuation)
-	if w.refusedReads++; err == nil && w.refusedReads <= maxRefusedReads && w.feedSource.Container.Client().FailsOver() {
+	if err := w.checkReached(ctx, continuation); err != nil {
+		w.refusedReads = 0
+		return err
+	}
+	if w.refusedReads++; w.refusedReads <= maxRefusedReads && w.feedSource.Container.Client().FailsOver() {
 		return feed.ErrStale
 	}
-	return err
+	return nil
 }
 
 // checkReached returns an error if no region that answers has reached a continuation.

@@ -382,6 +382,9 @@ func (r *Reader) afterFailure(ctx context.Context, err error, failed *readFailur
 	isAhead := errors.As(err, &ahead)
 	switch outcome := cosmos.Classify(err); {
 	case isAhead:
+		if !r.UntilCaughtUp { // it says nothing about this host's connection
+			failed.sinceThrottle = 0
+		}
 	case outcome == cosmos.OutcomeRangeGone:
 		if err := r.Relocate(ctx); err != nil {
 			return err
