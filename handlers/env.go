@@ -33,7 +33,7 @@ type Env struct {
 	ContainerName string
 
 	// FromSnapshot says that the function starts from a snapshot: its changes have a
-	// [trigger.Change.Generation], and a handler that can remove what a snapshot has not shown
+	// [trigger.Change.Generation], and a handler that can remove rows that a snapshot has not shown
 	// offers SnapshotRead with [Env.FollowRanges].
 	FromSnapshot bool
 
@@ -45,7 +45,7 @@ type Env struct {
 	// [Env.FollowRanges].
 	Follow func(RangeCallbacks)
 
-	// Measure, if it is not nil, takes what the handler tells of its sinks: see [Env.Meter].
+	// Measure, if it is not nil, is told of each use of a sink by the handler, see [Env.Meter].
 	Measure func(SinkUse)
 
 	// Borrow, if it is not nil, is called by a handler that borrows its batches: see
@@ -98,7 +98,7 @@ type RangeCallbacks struct {
 	// its changes itself.
 	Flush  func(ctx context.Context, r trigger.RangeInfo) error
 	Closed func(r trigger.RangeInfo, reason trigger.CloseReason, err error)
-	// SnapshotRead removes what a snapshot has not shown.
+	// SnapshotRead removes rows that a snapshot has not shown.
 	SnapshotRead func(ctx context.Context, s trigger.SnapshotEnd) error
 }
 

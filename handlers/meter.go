@@ -10,7 +10,7 @@ import (
 	"halley/trigger/cosmos"
 )
 
-// SinkUse is what a handler tells of its use of a sink: a request that has ended, rows that
+// SinkUse is a use of a sink by a handler: a request that has ended, rows that
 // were written, a request that is repeated, or several of these. With none of them it only
 // tells that the handler uses the sink.
 type SinkUse struct {

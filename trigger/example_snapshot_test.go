@@ -9,7 +9,7 @@ import (
 	"halley/trigger/cosmos"
 )
 
-// A function that keeps a table of all documents, and removes what a snapshot has not shown: documents
+// A function that keeps a table of all documents, and removes those that a snapshot has not shown: documents
 // that were deleted while no host ran for longer than the retention of all versions.
 func ExampleSnapshotEnd() {
 	type row struct {

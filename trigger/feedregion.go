@@ -17,13 +17,13 @@ import (
 )
 
 // An unplanned failover of the monitored container's range loses the writes that the new write
-// region does not have, and later changes may get their LSNs. So each lease keeps the committed LSN,
-// up to which all regions had the feed, and the region and version in which that was:
+// region does not have, and later changes may get their LSNs. So each lease keeps up to which LSN
+// all regions had the part that was read, and the region and version in which that was:
 //
 //  1. Each page has its version and the committed LSN. If the version has risen, or no region has
 //     reached the position any more, the range has failed over. If versions do not rise, another
 //     first write region in the account's document shows it; since the account is read every few
-//     minutes, what was kept before its last read counts then.
+//     minutes, the LSN before its last read counts then.
 //  2. The changes up to the committed LSN are the same in the new region, and if each version is
 //     read, all that was read up to there. Latest versions hide what came before them: if a page had
 //     the second version of a document, or passed a document that was deleted, and that write is
@@ -54,7 +54,7 @@ type keptFeed struct {
 	Version   int64  `json:"version"`         // of the range's session tokens
 	Raises    bool   `json:"raises,omitzero"` // a failover has raised the version: then changes of the account tell nothing more
 	Committed int64  `json:"committed"`       // LSN that all regions have; 0 if the service does not tell
-	LSN       int64  `json:"lsn"`             // up to which all regions had what was read
+	LSN       int64  `json:"lsn"`             // up to which all regions had the part that was read
 	Confirmed int64  `json:"confirmed"`       // the same before the last read of the account
 	Newest    int64  `json:"newest"`          // newest LSN of any region that was read; of latest versions
 	Next      int64  `json:"next"`            // position of the page that counts next, likewise
@@ -64,7 +64,8 @@ type keptFeed struct {
 	Ahead     int64  `json:"ahead,omitempty"` // since when no region has reached the position, likewise; 0 if one has
 }
 
-// take counts a page that was read after a position. former is the state before it, nil if there is none.
+// take moves the state on by a page that was read after a position, see rule 2 above. former is the
+// state before the page, nil if there is none.
 func (k *keptFeed) take(page *feed.Page, position int64, former *keptFeed, everyVersion bool) {
 	if former == nil {
 		former = &keptFeed{LSN: position}
@@ -113,8 +114,8 @@ const (
 	feedFailedOver
 )
 
-// compare returns how a page compares, and after a failover the LSN up to which all regions had
-// what was read before. now is the page's own state.
+// compare returns how a page compares, and after a failover the LSN to read again from. now is the
+// page's own state.
 func (k *keptFeed) compare(now keptFeed, isBehind bool) (state feedState, keptLSN int64) {
 	switch {
 	case k == nil, now.Range != k.Range && now.Version < k.Version:
@@ -231,8 +232,9 @@ func (w *rangeWorker) checkReached(ctx context.Context, continuation string) err
 }
 
 // failedOver returns an error if a range was read further than all regions had it before it
-// failed over. now is the state of its feed since. It waits until the lease can be written. The lease gets it together with the position: an
-// owner that ends otherwise leaves both to the next one.
+// failed over. now is the state of its feed since. If the lease cannot be written, failedOver waits
+// until it can. The lease gets state and position together: an owner that ends otherwise leaves both
+// to the next one.
 func (w *rangeWorker) failedOver(ctx context.Context, position, keptLSN int64, now keptFeed) error {
 	former := w.kept.Load()
 	now.Raises = former.Raises || now.Version > former.Version

@@ -85,8 +85,8 @@ type Function struct {
 	// reason is a good one.
 	Closed func(r RangeInfo, reason CloseReason, err error)
 	// SnapshotRead ends the snapshot of a range of a function that starts [FromSnapshot]: all of
-	// its changes are handled, or are in DeadLetters. It removes from the sink what this snapshot
-	// and later changes have not shown: documents that were deleted while no host could see it.
+	// its changes are handled, or are in DeadLetters. It removes rows from the sink that this snapshot
+	// and later changes have not shown, of documents that were deleted while no host could see it.
 	// For example, host A stood still for longer than the retention of all versions, and an
 	// operator has moved the range to a new snapshot. A sink stores [Change.Generation] and
 	// [Change.EffectiveKey] with each row, and removes the rows of the range with a smaller

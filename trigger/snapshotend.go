@@ -15,8 +15,8 @@ import (
 	"halley/trigger/stall"
 )
 
-// At the end of a range's snapshot, Function.SnapshotRead removes from the sink what the snapshot
-// has not shown, while the lease is still in the snapshot:
+// At the end of a range's snapshot, Function.SnapshotRead removes rows from the sink that the
+// snapshot has not shown, while the lease is still in the snapshot:
 //
 //  1. Everything up to P is handled, or its key has changes in the dead letter store. The rows
 //     that the snapshot has shown have its generation, by this owner or by an earlier one.

@@ -8,7 +8,7 @@ import (
 	"halley/handlers"
 )
 
-// Sinks collects what a handler tells of its sinks. It is safe for concurrent use:
+// Sinks adds up the uses of sinks by a handler. It is safe for concurrent use:
 //
 //	var sinks handlerstest.Sinks
 //	handler := handlerstest.Under(t, entry, handlers.Env{Measure: sinks.Measure})
@@ -17,7 +17,7 @@ type Sinks struct {
 	all map[string]SinkTotal
 }
 
-// SinkTotal is the sum of what a handler told of one sink.
+// SinkTotal is the sum of the uses of one sink.
 type SinkTotal struct {
 	OK, Conflicts, Throttled, Timeouts, Errors int // requests
 	Rows, Retries                              int

@@ -98,8 +98,8 @@ func NewClient(endpoint string, cred Credential, opts *ClientOptions) (*Client, 
 	return c, nil
 }
 
-// usePolicies makes azcore's pipeline, without azcore's retries and its
-// download of bodies. [retryPolicy] replaces both: it knows by method,
+// usePolicies makes the sender of attempts, and azcore's pipeline for clients
+// that need it, both without azcore's retries and its download of bodies. [retryPolicy] replaces both: it knows by method,
 // substatus and region when a retry is safe, and reads bodies within an attempt
 // and into reused buffers.
 func (c *Client) usePolicies(base *url.URL, cred Credential, opts ClientOptions) {

@@ -18,7 +18,6 @@ import (
 	"halley/trigger"
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
-	"halley/trigger/leases"
 )
 
 // gapWorld is a function that starts from a snapshot, on an embedded account whose retention is missed
@@ -115,11 +114,7 @@ func (w *gapWorld) miss() {
 // seek begins another snapshot of ranges, of all if none is named.
 func (w *gapWorld) seek(ranges ...string) {
 	w.t.Helper()
-	control, err := leases.NewControl(w.leases, leases.Source(w.function().FeedSource), nil)
-	check(w.t, err)
-	plan, err := control.PlanSeek(w.t.Context(), trigger.FromSnapshot(), ranges...)
-	check(w.t, err)
-	check(w.t, control.Apply(w.t.Context(), plan))
+	handlerstest.BeginSnapshot(w.t, w.leases, w.function().FeedSource, ranges...)
 }
 
 // checkView compares the rows with the container, and the totals with the rows. The positions are

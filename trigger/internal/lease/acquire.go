@@ -116,7 +116,8 @@ func (s *Set) awaitEpoch(ctx context.Context, l *Lease) error {
 }
 
 // nextEpoch is the epoch of a new owner. It is the time of the service at least, as the first
-// epoch is: a failover may have lost the acquisitions that followed l, with their epochs.
+// epoch is: a failover may have lost the acquisitions that followed l, with their epochs. One of the
+// same second is not told apart, see docs/regions.md.
 func nextEpoch(l *Lease, now time.Time) int64 { return max(l.Epoch()+1, now.Unix()) }
 
 // nextAcquisition returns the version of l that makes a host its owner, with the

@@ -103,7 +103,7 @@ func (m *Metrics) Observe(e trigger.Event) {
 	}
 }
 
-// ObserveSink counts what the handler of a function tells of a sink.
+// ObserveSink counts a use of a sink by the handler of a function.
 func (m *Metrics) ObserveSink(function string, u handlers.SinkUse) { m.sinks.observe(function, u) }
 
 func (m *Metrics) countCall(e trigger.Event, outcome string) {

@@ -23,8 +23,8 @@ func newSinkMetrics() sinkMetrics {
 	}
 }
 
-// observe counts what the handler of a function tells of a sink. When the handler is opened,
-// the counters of the sink start at zero.
+// observe counts a use of a sink. An empty one, which tells that the handler is opened, starts
+// the counters of the sink at zero.
 func (m sinkMetrics) observe(function string, u handlers.SinkUse) {
 	if u == (handlers.SinkUse{Sink: u.Sink}) {
 		for _, outcome := range handlers.SinkOutcomes {
