@@ -169,6 +169,39 @@ func TestGivenBackLeaseIsNotProlonged(t *testing.T) {
 	})
 }
 
+// The owner lives, and the failover of the leases has lost its renewals. Another host acquires the lease
+// before it learns of the failover, and gives it back: the owner goes on.
+func TestOwnerGoesOnWithALeaseGivenBack(t *testing.T) {
+	inRegions(t, emulator.Manners{FailoverKeepsVersion: true}, func(t *testing.T, w *world) {
+		isSilent := map[string]*atomic.Bool{}
+		for _, owner := range []string{"a", "b"} {
+			silent := &atomic.Bool{}
+			isSilent[owner] = silent
+			network := hostNetwork{w, func(*http.Request) (*http.Response, error, bool) {
+				return nil, errors.New("no connection"), silent.Load()
+			}}
+			defer w.startHost(w.hostOn(network, owner, w.recorder(owner)))()
+		}
+		time.Sleep(2 * time.Minute) // both know the account's first region
+		w.pauseReplication(north)
+		time.Sleep(2 * time.Minute)
+		before, acquired := w.leaseDocuments()["0"], w.eventCount(EventAcquired)
+		w.failOver("leases", north, emulator.FailoverUnplanned)
+		isSilent[before.owner].Store(true)
+		time.Sleep(20 * time.Second) // the other one lists the leases
+		isSilent[before.owner].Store(false)
+		w.writeMany("after", 10)
+		time.Sleep(30 * time.Second)
+		if after := w.leaseDocuments()["0"]; after.owner != before.owner || after.epoch() != before.epoch() {
+			t.Errorf("the owner is %q in epoch %d, was %q in %d", after.owner, after.epoch(), before.owner, before.epoch())
+		}
+		if got := w.eventCount(EventAcquired) - acquired; got != 0 {
+			t.Errorf("%d acquisitions", got)
+		}
+		w.checkComplete(0)
+	})
+}
+
 // The epochs of several acquisitions in one second do not run ahead of the service's time: if the last one
 // is lost, the next has a later epoch.
 func TestEpochsAreNotAheadOfTime(t *testing.T) {

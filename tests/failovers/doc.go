@@ -13,7 +13,7 @@
 //   - Each change that it shows was delivered, unless docs/regions.md names the case.
 //   - The first deliveries of the changes of a key are in the order of the feed.
 //   - A sink that refuses older changes, by epoch and LSN, has taken them all.
-//   - No two acquisitions of a range have one epoch.
+//   - No two acquisitions of a range have one epoch, but for the case that docs/regions.md names.
 //   - An owner delivers nothing once another one has begun to, unless that is a host that has
 //     started within an expiration before or after the failover, or has seen the leases come back,
 //     and could not know of it.

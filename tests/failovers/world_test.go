@@ -90,7 +90,7 @@ type delivery struct {
 // acquisition is a lease that a host has acquired.
 type acquisition struct {
 	at    time.Time
-	host  string
+	host  *host
 	token string
 	epoch int64
 }
@@ -318,5 +318,5 @@ func (w *world) observe(h *host, e trigger.Event) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.acquired = append(w.acquired, acquisition{time.Now(), h.name, e.Range, e.Epoch})
+	w.acquired = append(w.acquired, acquisition{time.Now(), h, e.Range, e.Epoch})
 }

@@ -96,6 +96,9 @@ var failovers = []mutant{
 	{"given-back-lease-prolonged", "a lease that is given back does not prolong a dead owner's life", []edit{
 		{"trigger/internal/lease/acquire.go", "\tif former.owner != \"\" {\n", "\tif false {\n"},
 	}},
+	{"given-back-lease-in-new-epoch", "an owner goes on with a lease that another host has given back", []edit{
+		{"trigger/internal/lease/acquire.go", "\tif former.owner != \"\" {\n", "\tundone.raiseEpoch(former, acquired.Epoch())\n\tif former.owner != \"\" {\n"},
+	}},
 	{"mark-outlives-failover", "after a failover of the leases a mark that may have ended holds back no message", []edit{
 		{"trigger/internal/lease/dispatch.go", " && m.at.After(failedOver)", ""},
 	}},

@@ -61,13 +61,12 @@ func (s *Set) Acquire(ctx, requests context.Context, l *Lease, listed *Index, re
 	return s.newHeld(newWriter(s.store, acquired, sent, s.cfg.RenewInterval, s.cfg.Expiration, s.cfg.Log), l, listed), nil
 }
 
-// giveBack undoes an acquisition: the lease is its former owner's again, in the new epoch. That
-// owner may work on without knowing that a failover has lost its renewals. If it is dead, a host
-// that has known of the failover for longer need not wait for another expiration.
+// giveBack undoes an acquisition: the lease is its former owner's again, in its epoch. That owner may
+// work on, and does not notice that a failover has lost its renewals. If it is dead, a host that has
+// known of the failover for longer need not wait for another expiration.
 func (s *Set) giveBack(ctx context.Context, acquired, former *Lease) {
 	undone := former.clone()
 	undone.etag = acquired.etag
-	undone.raiseEpoch(former, acquired.Epoch())
 	if former.owner != "" {
 		undone.keepWritten(s.Now())
 	}
