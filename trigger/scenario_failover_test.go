@@ -94,19 +94,23 @@ func TestOwnerFollowsTheLeasesToAnotherRegion(t *testing.T) {
 	}
 }
 
-// An unplanned failover loses the acquisition of the owner. Another host sees a free lease, and
-// leaves it alone until the owner has found out; then both have other epochs than before.
+// An unplanned failover loses the acquisition of the owner: the lease is that of a dead host again.
+// Another host leaves it alone until the owner has found out; then both have other epochs than before.
 func TestLostAcquisitionHasNoSecondOwner(t *testing.T) {
 	inRegions(t, emulator.Manners{}, func(t *testing.T, w *world) {
+		var isDead atomic.Bool
+		network := hostNetwork{w, func(*http.Request) (*http.Response, error, bool) {
+			return nil, errors.New("the process is dead"), isDead.Load()
+		}}
 		w.writeMany("before", 5)
-		stopFirst := w.startHost(w.host("a", w.recorder("a")))
+		defer w.startHost(w.hostOn(network, "first", w.recorder("first")))()
 		time.Sleep(30 * time.Second)
-		stopFirst() // the lease is free, in both regions
+		isDead.Store(true)
 		w.pauseReplication(north)
 		logger, log := recordLog(slog.LevelInfo)
 		b := w.host("b", w.recorder("b"), func(_ *Function, o *Options) { o.Logger = logger })
 		stopB := w.startHost(b)
-		time.Sleep(20 * time.Second)
+		time.Sleep(2 * time.Minute)
 		stopA := w.startHost(w.host("a", w.recorder("a")))
 		time.Sleep(20 * time.Second)
 		if owner := w.leaseDocuments()["0"].owner; owner != "b" {
@@ -141,6 +145,31 @@ func TestLostAcquisitionHasNoSecondOwner(t *testing.T) {
 		if log.FilterMessageSnippet("no leases are acquired").Len() == 0 {
 			t.Error("the log does not say why b takes no lease")
 		}
+	})
+}
+
+// An unplanned failover loses the acquisition of the owner, and leaves a free lease: the owner goes on.
+func TestOwnerGoesOnWhenItsAcquisitionIsLost(t *testing.T) {
+	inRegions(t, emulator.Manners{}, func(t *testing.T, w *world) {
+		w.writeMany("before", 5)
+		stopFirst := w.startHost(w.host("first", w.recorder("first")))
+		time.Sleep(30 * time.Second)
+		stopFirst() // the lease is free, in both regions
+		w.pauseReplication(north)
+		stop := w.startHost(w.host("a", w.recorder("a")))
+		time.Sleep(20 * time.Second)
+		acquired := w.eventCount(EventAcquired)
+		w.failOver("leases", north, emulator.FailoverUnplanned)
+		w.writeMany("after", 10)
+		time.Sleep(10 * time.Second)
+		if got := w.deliveredDocuments(); got != 15 {
+			t.Errorf("%d documents delivered after 10 s, want 15", got)
+		}
+		stop()
+		if got := w.eventCount(EventAcquired) - acquired; got != 0 {
+			t.Errorf("%d acquisitions", got)
+		}
+		w.checkComplete(0)
 	})
 }
 

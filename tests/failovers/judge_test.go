@@ -14,10 +14,11 @@ func (w *world) showsLate() bool {
 	return w.options.Manners.FailoverKeepsVersion && !w.options.Manners.FailoverSkipsLSNs
 }
 
-// mayBeUnseen is the same for a range that fails over by itself, which the account does not show, and
-// for an account that has gone back before it was read.
-func (w *world) mayBeUnseen() bool {
-	return w.showsLate() && (w.options.PartitionFailover || w.wentBack)
+// mayBeUnseen reports whether nothing may show the failover that has brought a change: its range has
+// failed over by itself, which the account does not show, or the account has gone back before it was read.
+func (w *world) mayBeUnseen(c change) bool {
+	return w.options.Manners.FailoverKeepsVersion && (w.options.PartitionFailover || w.wentBack) &&
+		(w.isBack(c) || !w.options.Manners.FailoverSkipsLSNs && w.reusesLSN(c))
 }
 
 // checkDelivered checks that all changes were delivered that were written before a moment, and
@@ -34,7 +35,7 @@ func (w *world) checkDelivered(before time.Time) (unseen int) {
 		switch {
 		case w.writes[c.name].began.After(before):
 		case delivered[c.name] && taken[c.name]:
-		case w.mayBeUnseen() && w.reusesLSN(c):
+		case w.mayBeUnseen(c):
 			unseen++
 		case !delivered[c.name]:
 			w.t.Errorf("seed %d: %s (key %s, LSN %d), written at %s, is not delivered", w.seed, c.name, c.key, c.lsn, w.writes[c.name].began.Format("15:04:05.000"))

@@ -99,6 +99,12 @@ var failovers = []mutant{
 	{"given-back-lease-in-new-epoch", "an owner goes on with a lease that another host has given back", []edit{
 		{"trigger/internal/lease/acquire.go", "\tif former.owner != \"\" {\n", "\tundone.raiseEpoch(former, acquired.Epoch())\n\tif former.owner != \"\" {\n"},
 	}},
+	{"lost-acquisition-of-another-taken", "an owner whose acquisition is lost leaves another owner's lease alone", []edit{
+		{"trigger/internal/lease/write.go", "(isFree || isOwn) && ", ""},
+	}},
+	{"lost-acquisition-taken-without-trust", "an owner whose acquisition is lost writes it again only while it trusts it", []edit{
+		{"trigger/internal/lease/write.go", "return trusted && !paused", "return !paused"},
+	}},
 	{"mark-outlives-failover", "after a failover of the leases a mark that may have ended holds back no message", []edit{
 		{"trigger/internal/lease/dispatch.go", " && m.at.After(failedOver)", ""},
 	}},

@@ -54,8 +54,12 @@ func (b *testbed) setAfter(onResponse func(*http.Response)) {
 }
 
 func withTestbed(t *testing.T, ranges int, test func(t *testing.T, b *testbed)) {
+	withTestbedOf(t, nil, ranges, test)
+}
+
+func withTestbedOf(t *testing.T, options *emulator.Options, ranges int, test func(t *testing.T, b *testbed)) {
 	synctest.Test(t, func(t *testing.T) {
-		account, err := emulator.New(nil)
+		account, err := emulator.New(options)
 		must(t, err)
 		defer account.Close()
 		b := &testbed{t: t, account: account}

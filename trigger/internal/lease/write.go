@@ -188,7 +188,7 @@ func (w *leaseWriter) requestRelease(pause *Pause) {
 }
 
 // rereadLease adopts the stored lease. The error is ErrLost if another acquisition
-// has replaced this one.
+// has replaced this one. If a failover has lost this one, the next write repeats it.
 func (w *leaseWriter) rereadLease(ctx context.Context) error {
 	fresh, err := w.store.readLease(ctx, w.lease)
 	if errors.Is(err, errDeleted) {
@@ -200,11 +200,30 @@ func (w *leaseWriter) rereadLease(ctx context.Context) error {
 	if fresh.ownership() != w.acquiredLease.ownership() && w.lease.isRecreated(fresh) {
 		return w.deletedError()
 	}
+	if w.isAcquisitionLost(fresh) {
+		w.log.Info("a failover has lost the acquisition of the lease; it is written again", slog.Int64("found", fresh.Epoch()))
+		mine := w.lease.clone()
+		mine.etag = fresh.etag
+		w.lease = mine
+		return nil
+	}
 	if fresh.ownership() != w.acquiredLease.ownership() {
 		return fmt.Errorf("write lease %q: %w (owner %q, epoch %d)", w.lease.token, ErrLost, fresh.owner, fresh.Epoch())
 	}
 	w.lease = fresh
 	return nil
+}
+
+// isAcquisitionLost reports whether the stored lease is a version of before its acquisition by this
+// host, and nobody can have acquired it since: not on top of the acquisition while this host trusts
+// it, and not on top of that version, which is free or this process's own.
+func (w *leaseWriter) isAcquisitionLost(fresh *Lease) bool {
+	trusted, _ := w.writeState.isTrusted(w.trustedFor)
+	_, paused := fresh.Paused()
+	isFree := fresh.owner == "" && !fresh.Tombstone()
+	isOwn := fresh.properties[incarnationProperty] == w.acquiredLease.properties[incarnationProperty]
+	return trusted && !paused && (isFree || isOwn) && fresh.Epoch() < w.acquiredLease.Epoch() &&
+		w.store.container.Client().FailsOver()
 }
 
 // deletedError is the loss of a lease whose document is gone. If this host trusts

@@ -92,6 +92,48 @@ func TestWaitTrustedReturnsLossAtOnce(t *testing.T) {
 	})
 }
 
+// A failover brings back the version of before the acquisition. The owner goes on if nobody else can
+// have acquired the lease.
+func TestLostAcquisitionIsWrittenAgain(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		change  func(back *Lease)
+		pause   time.Duration // before the next write
+		isFound bool          // that the owner goes on
+	}{
+		{"free", func(*Lease) {}, 0, true},
+		{"its own", func(l *Lease) { l.owner, l.properties[incarnationProperty] = "a", "a/process" }, 0, true},
+		{"another one's", func(l *Lease) { l.owner, l.properties[incarnationProperty] = "b", "b/process" }, 0, false},
+		{"another process's of this name", func(l *Lease) { l.owner, l.properties[incarnationProperty] = "a", "a/before" }, 0, false},
+		{"of a later epoch", func(l *Lease) { l.properties[epochProperty] = "99999999999" }, 0, false},
+		{"paused", func(l *Lease) { l.setPause(Pause{Since: time.Now()}) }, 0, false},
+		{"retired", func(l *Lease) { l.properties[tombstoneProperty] = "1" }, 0, false},
+		{"found after trust has ended", func(*Lease) {}, time.Minute, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			withTestbedOf(t, &emulator.Options{Regions: []string{"West Europe", "North Europe"}}, 1, func(t *testing.T, b *testbed) {
+				s := b.prepared("a")
+				back := b.leases(s)["0"].clone()
+				time.Sleep(5 * time.Second) // a later epoch
+				held := b.acquire(s, "0")
+				test.change(back)
+				back.etag = b.leases(s)["0"].etag
+				must(t, s.store.replaceLease(t.Context(), back))
+				time.Sleep(test.pause)
+				stop := b.run(held)
+				err := held.ConfirmOwnership(t.Context())
+				if l := b.leases(s)["0"]; test.isFound && (err != nil || l.ownership() != held.acquiredLease.ownership()) {
+					t.Errorf("error %v; the lease is %q's in epoch %d, want %d", err, l.owner, l.Epoch(), held.Epoch())
+				}
+				if !test.isFound && !errors.Is(err, ErrLost) {
+					t.Errorf("error %v, want %v", err, ErrLost)
+				}
+				stop()
+			})
+		})
+	}
+}
+
 func TestDeletedLeaseIsLost(t *testing.T) {
 	withTestbed(t, 1, func(t *testing.T, b *testbed) {
 		s := b.prepared("a")
