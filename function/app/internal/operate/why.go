@@ -48,7 +48,7 @@ const lagUnknown stall.Kind = ""
 // acts and hold up everything, those of the function and its sinks, those that end by
 // themselves, and those that are wanted.
 var harmOrder = []stall.Kind{
-	stall.Unreadable, stall.NewerForm, stall.RetentionMissed, stall.FeedFails, stall.LeaseFails, stall.NoOwner, stall.OwnerSilent, stall.RangeWaits,
+	stall.Unreadable, stall.NewerForm, stall.RetentionMissed, stall.PositionAhead, stall.FeedFails, stall.LeaseFails, stall.NoOwner, stall.OwnerSilent, stall.RangeWaits,
 	stall.StorePending, stall.Breaker, stall.Flushing, stall.Removing, stall.Opening, stall.HandlerFails, stall.CallRuns,
 	stall.FeedThrottled, lagUnknown, stall.Paused, stall.ReadsLimited, stall.RateLimited,
 }

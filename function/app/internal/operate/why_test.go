@@ -62,8 +62,8 @@ func TestEachStallHasItsHarm(t *testing.T) {
 		seen[kind] = true
 	}
 	for _, kind := range []stall.Kind{
-		stall.HandlerFails, stall.CallRuns, stall.Opening, stall.Flushing, stall.Removing, stall.StorePending, stall.Breaker, stall.RetentionMissed, stall.FeedFails, stall.FeedThrottled,
-		stall.LeaseFails, stall.Unreadable, stall.OwnerSilent, stall.NoOwner, stall.Paused, stall.RateLimited, stall.ReadsLimited, stall.RangeWaits,
+		stall.HandlerFails, stall.CallRuns, stall.Opening, stall.Flushing, stall.Removing, stall.StorePending, stall.Breaker, stall.RetentionMissed, stall.PositionAhead, stall.FeedFails, stall.FeedThrottled,
+		stall.LeaseFails, stall.Unreadable, stall.NewerForm, stall.OwnerSilent, stall.NoOwner, stall.Paused, stall.RateLimited, stall.ReadsLimited, stall.RangeWaits,
 	} {
 		if !seen[kind] {
 			t.Errorf("%q is not there", kind)
