@@ -24,25 +24,19 @@ func TestAgeingUnderKills(t *testing.T) {
 	drawSeed(t)
 	for _, kind := range []archive.Ageing{archive.AgeingTTL, archive.AgeingDelete} {
 		t.Run(string(kind), func(t *testing.T) { ageUnderKills(t, kind, *changes) })
+		t.Run(string(kind)+" with a snapshot and a gap", func(t *testing.T) { ageAfterGap(t, kind) })
 	}
 }
 
 func ageUnderKills(t *testing.T, kind archive.Ageing, count int) {
-	withoutDefault := -1
+	t.Parallel()
 	account, endpoint := serveAccount(t, cosmos.ContainerDefinition{DefaultTTL: &withoutDefault})
 	client := connect(t, account, endpoint)
 	ctx, cancel := context.WithTimeout(t.Context(), *limit)
 	defer cancel()
 	sink := newShelf(t)
 	source := trigger.FeedSource{Name: "archive", StartFrom: trigger.FromBeginning(), Container: client.Container(database, monitored)}
-	settings := []string{
-		"HALLEY_FUNCTIONS=archive", "HALLEY_START_FROM=beginning", "HALLEY_ARCHIVE_DIRECTORY=" + sink.link, "HALLEY_ARCHIVE_FORMAT=jsonl",
-		"HALLEY_MAX_ITEMS_PER_INVOCATION=50", "HALLEY_BATCH_WINDOW=100ms", "HALLEY_ARCHIVE_AGE_PER_SECOND=10000", "HALLEY_ARCHIVE_AGE_OUT=" + string(kind),
-	}
-	if kind == archive.AgeingTTL {
-		settings = append(settings, "HALLEY_ARCHIVE_AGE_AFTER=1h") // none expires in the run
-	}
-	f := startHosts(t, endpoint, settings...)
+	f := startHosts(t, endpoint, append(sink.settings(kind), "HALLEY_START_FROM=beginning")...)
 	trouble, stopTrouble := context.WithCancel(ctx)
 	var working sync.WaitGroup
 	working.Go(func() { f.killAtRandom(trouble, *interval) })
@@ -68,6 +62,27 @@ func ageUnderKills(t *testing.T, kind archive.Ageing, count int) {
 	}
 }
 
+// ageAfterGap reads all versions, and misses their retention once.
+func ageAfterGap(t *testing.T, kind archive.Ageing) {
+	t.Parallel()
+	sink := newShelf(t)
+	r := snapshotUnderKills(t, snapshotSink{
+		function: "archive", settings: sink.settings(kind), ttl: &withoutDefault,
+		crash: func(ctx context.Context) int { return sink.crash(ctx, t, *interval) },
+		documents: func() map[string]document {
+			found := map[string]document{}
+			for version := range archivedIn(t, sink.directory) {
+				found[version.id] = document{ID: version.id}
+			}
+			return found
+		},
+	})
+	requireAged(t, kind, r.life.living(), documentsOf(t, r.source.Container), archivedIn(t, sink.directory))
+}
+
+// withoutDefault is the default of a container in which documents expire that have a ttl.
+var withoutDefault = -1
+
 // shelf is the directory of an archive behind a link, so that it can disappear at once.
 type shelf struct{ directory, file, link string }
 
@@ -79,6 +94,18 @@ func newShelf(t *testing.T) *shelf {
 	must(t, os.WriteFile(s.file, nil, 0o600))
 	must(t, os.Symlink(s.directory, s.link))
 	return s
+}
+
+// settings are those of the archive. None of its documents expires in the run.
+func (s *shelf) settings(kind archive.Ageing) []string {
+	settings := []string{
+		"HALLEY_FUNCTIONS=archive", "HALLEY_ARCHIVE_DIRECTORY=" + s.link, "HALLEY_ARCHIVE_FORMAT=jsonl", "HALLEY_MAX_ITEMS_PER_INVOCATION=50",
+		"HALLEY_BATCH_WINDOW=100ms", "HALLEY_ARCHIVE_AGE_PER_SECOND=10000", "HALLEY_ARCHIVE_AGE_OUT=" + string(kind),
+	}
+	if kind == archive.AgeingTTL {
+		settings = append(settings, "HALLEY_ARCHIVE_AGE_AFTER="+(2*retention).String())
+	}
+	return settings
 }
 
 // crash has the directory disappear for a part of each interval, until ctx ends.
@@ -137,6 +164,9 @@ func archivedIn(t *testing.T, directory string) map[archivedVersion]int {
 	found := map[archivedVersion]int{}
 	for record, err := range archive.Read(context.Background(), archive.Directory(directory), "") {
 		must(t, err)
+		if len(record.Document) == 0 {
+			continue // a delete
+		}
 		var d document
 		must(t, json.Unmarshal(record.Document, &d))
 		found[archivedVersion{record.ID, d.Version}]++

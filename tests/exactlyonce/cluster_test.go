@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,10 +13,13 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"halley/handlers/search/opensearch/opensearchtest"
 )
 
 // cluster stands in for an OpenSearch cluster that remembers deletes: it answers bulk requests
-// with external versions, and no others.
+// with external versions, and what the handler asks at the end of a snapshot. Each search sees
+// all that was indexed before.
 // https://docs.opensearch.org/latest/api-reference/document-apis/bulk/
 type cluster struct {
 	*httptest.Server
@@ -28,7 +32,7 @@ type cluster struct {
 // indexed is the last operation on an entry of the index.
 type indexed struct {
 	version int64
-	source  *document // nil if it was deleted
+	source  json.RawMessage // nil if it was deleted
 }
 
 func newCluster(t *testing.T) *cluster {
@@ -54,29 +58,63 @@ func (c *cluster) crash(ctx context.Context, interval time.Duration) (crashes in
 }
 
 func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	isDown := c.isDown.Load()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	var answer any
+	var err error
+	switch r.URL.Path {
+	case "/orders/_bulk":
+		answer, err = c.bulk(r.Body)
+	case "/orders/_delete_by_query":
+		answer, err = c.deleteByQuery(r)
+	case "/orders/_mapping", "/orders/_refresh":
+		answer = map[string]any{"acknowledged": true}
+	default:
+		err = fmt.Errorf("no request has the path %s", r.URL.Path)
+	}
+	switch {
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	case c.isDown.Load():
+		panic(http.ErrAbortHandler)
+	default:
+		_ = json.NewEncoder(w).Encode(answer)
+	}
+}
+
+// bulk carries out operations. A cluster that is down breaks the connection in the middle of them.
+func (c *cluster) bulk(body io.Reader) (any, error) {
 	items := []any{}
-	for lines := bufio.NewReader(r.Body); ; {
+	for lines := bufio.NewReader(body); ; {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
-			break
+			return map[string]any{"items": items}, nil
 		}
-		if isDown && len(items) > 2 {
-			panic(http.ErrAbortHandler) // in the middle of a request
+		if c.isDown.Load() && len(items) > 2 {
+			panic(http.ErrAbortHandler)
 		}
 		item, err := c.operate(line, lines)
 		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
+			return nil, err
 		}
 		items = append(items, item)
 	}
-	if isDown {
-		panic(http.ErrAbortHandler)
+}
+
+// deleteByQuery removes documents. A cluster that is down breaks the connection in the middle.
+func (c *cluster) deleteByQuery(r *http.Request) (any, error) {
+	request, err := opensearchtest.ParseDeletion(r)
+	deleted := 0
+	for id, entry := range c.indexed {
+		if err != nil || deleted == request.Limit || c.isDown.Load() && deleted > 2 {
+			break
+		}
+		if entry.source != nil && request.Matches(entry.source) {
+			c.indexed[id] = indexed{version: entry.version + 1}
+			deleted++
+		}
 	}
-	_ = json.NewEncoder(w).Encode(map[string]any{"items": items})
+	return map[string]any{"deleted": deleted, "version_conflicts": 0, "failures": []any{}}, err
 }
 
 // operate carries out one operation and returns its item of the answer. An index operation
@@ -96,9 +134,7 @@ func (c *cluster) operate(line []byte, lines *bufio.Reader) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			if err := json.Unmarshal(source, &next.source); err != nil {
-				return nil, err
-			}
+			next.source = source
 		}
 		if former, found := c.indexed[a.ID]; found && a.Version < former.version {
 			status = http.StatusConflict
@@ -110,28 +146,22 @@ func (c *cluster) operate(line []byte, lines *bufio.Reader) (any, error) {
 	return nil, nil
 }
 
-// requireIndex fails the test unless the index has exactly the documents.
-func (c *cluster) requireIndex(t *testing.T, want map[string]document) {
+// documents returns the documents of the index, by their ids in the container.
+func (c *cluster) documents(t *testing.T) map[string]document {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	lost, stale, extra := len(want), 0, 0
+	found := map[string]document{}
 	for id, entry := range c.indexed {
 		if entry.source == nil {
 			continue
 		}
-		d, ok := want[entry.source.ID]
-		switch {
-		case !ok:
-			extra++
-		case d != *entry.source || !strings.HasSuffix(id, "/"+d.ID):
-			stale++
-			lost--
-		default:
-			lost--
+		var d document
+		must(t, json.Unmarshal(entry.source, &d))
+		if !strings.HasSuffix(id, "/"+d.ID) {
+			t.Errorf("document %s has the id %s in the index", d.ID, id)
 		}
+		found[d.ID] = d
 	}
-	if lost+stale+extra > 0 {
-		t.Errorf("%d documents are lost, %d are not the last version, %d are of deleted documents", lost, stale, extra)
-	}
+	return found
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os/exec"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -89,14 +87,18 @@ func TestKilledHostsCauseEachEffectOnce(t *testing.T) {
 		*changes, len(l.documents), hosts, f.kills, written.Round(100*time.Millisecond), lasted.Round(100*time.Millisecond), float64(*changes)/lasted.Seconds())
 }
 
-// drawSeed chooses a seed if the run has none.
+// drawSeed chooses a seed for all tests if the run has none.
 func drawSeed(t *testing.T) {
 	t.Helper()
+	draw()
+	t.Logf("seed %d", *seed)
+}
+
+var draw = sync.OnceFunc(func() {
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano())
 	}
-	t.Logf("seed %d", *seed)
-}
+})
 
 func must(t *testing.T, err error) {
 	t.Helper()
@@ -169,17 +171,14 @@ func viewSettings(url string) []string {
 	}
 }
 
-// startHosts builds the app and starts its hosts, with further settings.
+// startHosts starts hosts of the app, with further settings.
 func startHosts(t *testing.T, endpoint string, settings ...string) *fleet {
 	t.Helper()
+	must(t, buildApp())
 	dir := t.ArtifactDir()
-	binary := filepath.Join(dir, "app")
-	if out, err := exec.Command("go", "build", "-o", binary, "halley/tests/exactlyonce/app").CombinedOutput(); err != nil {
-		t.Fatalf("build the app: %v\n%s", err, out)
-	}
 	f := &fleet{random: rand.New(rand.NewPCG(*seed, writers))}
 	for i := range hosts {
-		h := newHost(t, dir, binary, i, append([]string{
+		h := newHost(t, dir, i, append([]string{
 			fmt.Sprintf("CosmosDB=AccountEndpoint=%s;AccountKey=%s;", endpoint, emulator.Key),
 			"HALLEY_DATABASE_NAME=" + database, "HALLEY_CONTAINER_NAME=" + monitored,
 			"HALLEY_LEASE_EXPIRATION_INTERVAL=5s", "HALLEY_LEASE_RENEW_INTERVAL=1s", "HALLEY_LEASE_ACQUIRE_INTERVAL=1s", "HALLEY_FEED_POLL_DELAY=200ms",
@@ -259,9 +258,7 @@ func requireEffects(t *testing.T, pool *pgxpool.Pool, documents map[string]docum
 // requireNoDeadLetters fails the test if the command deadletters finds one.
 func requireNoDeadLetters(t *testing.T, h *host) {
 	t.Helper()
-	list := exec.Command(h.binary, "deadletters", "list", "--json")
-	list.Env, list.Dir = h.settings, filepath.Dir(h.binary)
-	if out, err := list.Output(); err != nil || len(out) > 0 {
+	if out, err := h.command(t.Context(), "deadletters", "list", "--json").Output(); err != nil || len(out) > 0 {
 		t.Errorf("dead letters: %v\n%s", err, out)
 	}
 }

@@ -7,16 +7,38 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 )
 
+// binary is the app. The first test that starts hosts builds it.
+var binary string
+
+var buildApp = sync.OnceValue(func() error {
+	if out, err := exec.Command("go", "build", "-o", binary, "halley/tests/exactlyonce/app").CombinedOutput(); err != nil {
+		return fmt.Errorf("build the app: %w\n%s", err, out)
+	}
+	return nil
+})
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "halley-exactlyonce-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	binary = filepath.Join(dir, "app")
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
 // host is a sequence of processes with one owner name.
 type host struct {
 	t        *testing.T
 	name     string
-	binary   string
 	settings []string
 	log      *os.File
 	cmd      *exec.Cmd
@@ -24,9 +46,9 @@ type host struct {
 
 func (h *host) start() {
 	h.t.Helper()
-	h.cmd = exec.Command(h.binary, "run")
+	h.cmd = exec.Command(binary, "run")
 	h.cmd.Env = append([]string{"HOME=" + os.Getenv("HOME"), "HALLEY_OWNER=" + h.name}, h.settings...)
-	h.cmd.Dir = filepath.Dir(h.binary)
+	h.cmd.Dir = filepath.Dir(h.log.Name())
 	h.cmd.Stdout, h.cmd.Stderr = h.log, h.log
 	if err := h.cmd.Start(); err != nil {
 		h.t.Fatal(err)
@@ -46,6 +68,13 @@ func (h *host) stop() {
 	if err := h.cmd.Wait(); err != nil {
 		h.t.Errorf("%s: %v; its log is %s", h.name, err, h.log.Name())
 	}
+}
+
+// command returns a command of the app with the settings of the host.
+func (h *host) command(ctx context.Context, arguments ...string) *exec.Cmd {
+	c := exec.CommandContext(ctx, binary, arguments...)
+	c.Env, c.Dir = h.settings, filepath.Dir(h.log.Name())
+	return c
 }
 
 // fleet is the hosts of a run.
@@ -79,7 +108,7 @@ func (f *fleet) killOne() {
 	f.kills++
 }
 
-func newHost(t *testing.T, dir, binary string, i int, settings []string) *host {
+func newHost(t *testing.T, dir string, i int, settings []string) *host {
 	t.Helper()
 	name := fmt.Sprint("host-", i)
 	log, err := os.Create(filepath.Join(dir, name+".log"))
@@ -87,5 +116,5 @@ func newHost(t *testing.T, dir, binary string, i int, settings []string) *host {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = log.Close() })
-	return &host{t: t, name: name, binary: binary, settings: settings, log: log}
+	return &host{t: t, name: name, settings: settings, log: log}
 }
