@@ -90,6 +90,10 @@ var snapshots = []mutant{
 	{"place-of-first-value", "SnapshotEnd.EffectiveKey takes keys of the container only", []edit{
 		{"trigger/options.go", "\treturn cosmos.TrimKey(key), err\n", "\t_ = err\n\treturn cosmos.TrimKey(key), nil\n"},
 	}},
+	{"index-keeps-unshown", "an index removes documents that were deleted while no host could see it", []edit{
+		{"handlers/search/opensearch/unshown.go", "case answer.Deleted == 0 && answer.Conflicts == 0:", "case end.Generation > 0:"},
+		{"handlers/search/opensearch/unshown.go", "int64{\"lt\": end.Generation}", "int64{\"lt\": 0 * end.Generation}"},
+	}},
 	{"drain-ends-with-snapshot", "a drain that ends a snapshot continues with all versions", []edit{
 		{"trigger/drain.go", "\t\tdelete(seen, token)\n", "\t\t_ = token\n"},
 	}},
