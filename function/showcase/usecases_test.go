@@ -272,35 +272,72 @@ func putOrder(t *testing.T, in *emulator.Account) {
 	}
 }
 
-// Two functions on one container get all changes each, with leases of their own, on
-// several hosts, while ranges split and merge.
-func TestTwoFunctionsOnOneContainer(t *testing.T) {
-	cleanEnv(t)
-	out := run(t, 0, "dev", "--handlers", "leaderboard,webhook", "--hosts", "4", "--for", "3s", "--split-after", "700ms")
-	if !strings.Contains(out, "\nleaderboard: ") || !strings.Contains(out, "\nwebhook: ") {
-		t.Error(out)
+// Each command of the page that runs the showcase ends with a verdict on each of its handlers:
+// on several hosts, of two functions on one container, and with a filter.
+func TestCommandsOfUseCases(t *testing.T) {
+	servers := serversOfTests(t)
+	commands := regexp.MustCompile("`(?:env ([A-Z_]+)=([^`]+) )?go run ./function/showcase (dev --[^`]*)`").FindAllStringSubmatch(useCases(t), -1)
+	if len(commands) < 10 {
+		t.Fatalf("the page has %d commands of the showcase", len(commands))
+	}
+	for _, command := range commands {
+		setting, value, args := command[1], strings.Trim(command[2], "'"), strings.Fields(command[3])
+		t.Run(command[3], func(t *testing.T) {
+			if _, needsServer := testServers[setting]; needsServer {
+				value = servers[setting]
+			}
+			duration := "2s"
+			switch {
+			case slices.Contains(args, "--split-after"): // and all handlers, which have the machine for themselves
+				duration = "5s"
+			case setting == "":
+				t.Parallel()
+			case value == "":
+				t.Skipf("%s is not set: no server for the command", testServers[setting])
+			default:
+				t.Setenv(setting, value)
+			}
+			out := run(t, 0, append(args, "--for", duration, "--rate", "50")...)
+			names, _ := takeFlag(args, "--handlers")
+			chosen, err := choose(names)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range chosen {
+				if !strings.Contains(out, "\n"+r.entry.Name+": ") {
+					t.Errorf("no verdict on %s:\n%s", r.entry.Name, out)
+				}
+			}
+		})
 	}
 }
 
-// A function with a filter gets the documents that pass it, and no others.
-func TestFilteredFunction(t *testing.T) {
-	cleanEnv(t)
-	t.Setenv("HALLEY_WEBHOOK_FILTER", `{"game": ["chess"]}`)
-	if out := run(t, 0, "dev", "--handlers", "webhook", "--for", "2s"); !strings.Contains(out, "\nwebhook: the receiver verified ") {
-		t.Error(out)
-	}
-}
-
-// The page has a row for each of the eighteen use cases, and the tests that it names exist.
-func TestUseCasesPage(t *testing.T) {
+// useCases returns the page of the use cases.
+func useCases(t *testing.T) string {
+	t.Helper()
 	text, err := os.ReadFile("../../docs/use-cases.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(regexp.MustCompile(`(?m)^\| \d+ \|`).FindAll(text, -1)); n != 18 {
-		t.Errorf("%d use cases", n)
+	return strings.ReplaceAll(string(text), `\&`, "&")
+}
+
+// The page has a row for each of the eighteen use cases, with a command of a kind that CI runs, and
+// what the commands name exists: showcase and tests here and in their packages, examples in
+// scripts/examples, new apps in the tests of processes.
+func TestUseCasesPage(t *testing.T) {
+	text := useCases(t)
+	uses := regexp.MustCompile(`(?m)^\| \d+ \|.*`).FindAllString(text, -1)
+	if len(uses) != 18 {
+		t.Errorf("%d use cases", len(uses))
 	}
-	tests := regexp.MustCompile(`go test (\./\S+) -run (\w+)`).FindAllStringSubmatch(string(text), -1)
+	kinds := regexp.MustCompile("^`(env [A-Z_]+=[^`]+ )?(go run ./function/showcase dev .+|go test \\./\\S+ -run \\w+ -v|cd docs/examples/\\w+ && GOWORK=off go run (./story|. dev)|go run ./function new app ../shop --template (azd|container))`$")
+	for _, use := range uses {
+		if command := strings.TrimSpace(strings.Split(use, " | ")[2]); !kinds.MatchString(command) {
+			t.Errorf("no step of CI runs %s", command)
+		}
+	}
+	tests := regexp.MustCompile(`go test (\./\S+) -run (\w+)`).FindAllStringSubmatch(text, -1)
 	if len(tests) == 0 {
 		t.Error("no use case is shown by a test")
 	}
@@ -316,7 +353,7 @@ func TestUseCasesPage(t *testing.T) {
 			t.Errorf("%s has no test %s", named[1], named[2])
 		}
 	}
-	for _, example := range regexp.MustCompile(`cd (docs/examples/\w+)`).FindAllStringSubmatch(string(text), -1) {
+	for _, example := range regexp.MustCompile(`cd (docs/examples/\w+)`).FindAllStringSubmatch(text, -1) {
 		if _, err := os.Stat(filepath.Join("../..", example[1], "go.mod")); err != nil {
 			t.Error(err)
 		}

@@ -94,6 +94,34 @@ func walk(t *testing.T, r row, v *visits) {
 	}
 }
 
+// Each handler of results reads them where its setting says, and nowhere else.
+func TestResultsOfOtherShapes(t *testing.T) {
+	cleanEnv(t)
+	for _, r := range rows() {
+		if _, hasPaths := reflect.TypeOf(r.entry.Settings()).Elem().FieldByName("Result"); !hasPaths {
+			continue
+		}
+		t.Run(r.entry.Name, func(t *testing.T) {
+			t.Setenv("HALLEY_"+strings.ToUpper(r.entry.Name)+"_RESULT", "game=/title, player=/user/name, score=/points")
+			host := openRow(t, r)
+			player := writer.PlayerName(0)
+			other := triggertest.Upsert(map[string]any{"id": "a", "title": walkGame, "user": map[string]any{"name": player}, "points": 70, "score": 1, "_ts": time.Now().Unix()}, player)
+			host.deliver(t, triggertest.Call{}, []trigger.Change{other})
+			usual := triggertest.Upsert(map[string]any{"id": "b", "game": walkGame, "player": player, "score": 90, "_ts": time.Now().Unix()}, player)
+			if verdict := triggertest.Deliver(t, host.handler, usual); len(verdict.Failed) != 1 {
+				t.Errorf("a result of the usual shape: %v", verdict)
+			}
+			got, err := host.part.read(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(versions{player: 70}, got); diff != "" {
+				t.Errorf("the board differs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // walkHost is a handler on its sink, opened from settings.
 type walkHost struct {
 	part     *part
