@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -276,6 +277,34 @@ func TestRetryAfterIsWaitedFor(t *testing.T) {
 	}
 	if v := triggertest.Deliver(t, handle, upserts("1 ada")...); len(v.Failed) > 0 || time.Since(began) < 800*time.Millisecond {
 		t.Errorf("%v after %v", v, time.Since(began))
+	}
+}
+
+// A pause is one of the process whose request was refused: a second process posts. The page of the
+// handler tells operators so, and how all hosts are stopped at once.
+func TestPauseIsOfOneProcess(t *testing.T) {
+	r := startReceiver(t)
+	var calls atomic.Int64
+	r.Respond(func(receiver.Request) *receiver.Answer {
+		if calls.Add(1) == 1 {
+			return &receiver.Answer{Status: 429, Header: http.Header{"Retry-After": {"3600"}}}
+		}
+		return nil
+	})
+	paused, other := openHandler(t), openHandler(t)
+	short, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for range 2 {
+		if v := (triggertest.Call{Context: short}).Deliver(t, paused, upserts("1 ada")...); len(v.Failed) != 1 || calls.Load() != 1 {
+			t.Fatalf("%v after %d requests", v, calls.Load())
+		}
+	}
+	if v := triggertest.Deliver(t, other, upserts("1 ada")...); len(v.Failed) > 0 || calls.Load() != 2 {
+		t.Errorf("%v after %d requests", v, calls.Load())
+	}
+	page, err := os.ReadFile("../../docs/handlers/webhook.md")
+	if err != nil || !strings.Contains(string(page), "kept in the memory of one process") || !strings.Contains(string(page), "`halley leases pause`") {
+		t.Errorf("the page does not say of which hosts a pause is: %v", err)
 	}
 }
 
