@@ -41,14 +41,15 @@ func (p *leaseSelection) addForceFlag(c *cobra.Command) {
 func (p *leaseSelection) seekCommand() *cobra.Command {
 	var to string
 	c := &cobra.Command{
-		Use:   "seek --to beginning|now|TIME|TOKEN",
+		Use:   "seek --to beginning|now|snapshot|TIME|TOKEN",
 		Short: "Move the positions of ranges",
 		Long: `Seek has ranges continue at the beginning, at now, after a time such as
-2026-01-31T12:00:00Z, or at a token, which is a continuation of one range. Changes
-before the new position that were not handled are skipped; changes after it are
-delivered again. The plan says how many changes lie between; of more than 1,000 it
-counts the transactions in the log, also those of other containers that share the
-throughput of the database.
+2026-01-31T12:00:00Z, or at a token, which is a continuation of one range. A function
+that starts from a snapshot begins another one at snapshot, as after a gap longer than
+the retention of all versions. Changes before the new position that were not handled
+are skipped; changes after it are delivered again. The plan says how many changes lie
+between; of more than 1,000 it counts the transactions in the log, also those of other
+containers that share the throughput of the database.
 
 Hosts may run. A Halley owner finishes its handler calls, saves its position and
 gives the lease back before the position is moved; --force does not wait for it.
