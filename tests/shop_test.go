@@ -212,7 +212,7 @@ func TestShopLinksOnlyItsNeeds(t *testing.T) {
 	long.Only(t, "builds five binaries")
 	dir := shopModule(t)
 	deps := strings.Fields(goTool(t, dir, nil, "list", "-deps", "."))
-	unwanted := regexp.MustCompile(`redis|webpush|miniredis|pushservice|/storage/az|arrow|leaderboard|/tests/`)
+	unwanted := regexp.MustCompile(`redis|webpush|miniredis|pushservice|/storage/az|arrow|leaderboard|/tests/|jackc|blevesearch|parquet|franz-go|nats-io|paho`)
 	for _, dep := range deps {
 		if unwanted.MatchString(dep) {
 			t.Errorf("the app holds %s", dep)
