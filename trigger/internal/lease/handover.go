@@ -56,6 +56,13 @@ func withHandoverRequest(l *Lease, requester string, now time.Time) *Lease {
 	return next
 }
 
+// isProgressOf reports whether only the owner of an older version has written the lease since, and
+// it is to keep it.
+func (l *Lease) isProgressOf(older *Lease) bool {
+	_, isPaused := l.Paused()
+	return l.ownership() == older.ownership() && l.properties[handoverProperty] == older.properties[handoverProperty] && !isPaused && !l.Tombstone()
+}
+
 // clearHandoverRequest removes a request that has been met or is void, and its answer.
 func clearHandoverRequest(l *Lease) {
 	delete(l.properties, handoverProperty)

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"halley/trigger/cosmos"
 )
 
 func TestHandoverRequestIsPendingUntilItTimesOut(t *testing.T) {
@@ -53,5 +55,37 @@ func TestOwnerWithoutProtocolIsTreatedAsDotNet(t *testing.T) {
 		if v := viewOf(l, now, time.Minute, time.Second); v.Halley != want {
 			t.Errorf("protocol %q: Halley %v", version, v.Halley)
 		}
+	}
+}
+
+// Host B requests the lease as it was listed, and the document has been written since.
+func TestRequestFollowsWritesOfOwner(t *testing.T) {
+	tests := []struct {
+		name      string
+		write     func(next *Lease)
+		requester string
+	}{
+		{"the owner's checkpoint", func(next *Lease) { next.continuation = `"5"` }, "b"},
+		{"another host's request", func(next *Lease) { next.properties[handoverProperty] = "c" }, "c"},
+		{"a pause", func(next *Lease) { next.setPause(Pause{Reason: "test", Since: time.Now()}) }, ""},
+		{"the release", func(next *Lease) { next.owner = "" }, ""},
+	}
+	for _, test := range tests {
+		withTestbed(t, 1, func(t *testing.T, b *testbed) {
+			s, other := b.prepared("a"), b.prepared("b")
+			b.acquire(s, "0")
+			listed := b.leases(s)["0"]
+			next := listed.clone()
+			test.write(next)
+			must(t, s.store.replaceLease(t.Context(), next))
+			_, err := other.RequestHandover(t.Context(), listed)
+			stored := b.leases(s)["0"]
+			if requester := stored.properties[handoverProperty]; requester != test.requester || stored.continuation != next.continuation {
+				t.Errorf("after %s: requested by %q at %s, error %v", test.name, requester, stored.continuation, err)
+			}
+			if test.requester != "b" && cosmos.Classify(err) != cosmos.OutcomeConflict {
+				t.Errorf("after %s: error %v", test.name, err)
+			}
+		})
 	}
 }

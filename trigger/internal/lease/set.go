@@ -267,13 +267,28 @@ func (s *Set) Plan(leases []*Lease, working func(token string) bool) []Step {
 		}
 		views = append(views, v)
 	}
-	return Plan(views, s.cfg.Function, s.cfg.Owner, limits)
+	steps = s.joining.plan(views, s.cfg.Function, s.cfg.Owner, limits)
+	return steps, s.joining.next(s.cfg.AcquireInterval)
 }
 
-// RequestHandover asks the owner of a lease to release it to this host, and returns
-// the lease as stored, for [Set.AwaitHandover].
+// requestAttempts bounds the requests for a lease that its owner writes at the same time.
+const requestAttempts = 3
+
+// RequestHandover asks the owner of a lease to release it to this host, and returns the lease
+// as stored, for [Set.AwaitHandover]. A write of the owner since the lease was listed does not
+// end it: the owner of a busy range writes several times a second.
 func (s *Set) RequestHandover(ctx context.Context, l *Lease) (*Lease, error) {
-	return s.store.requestHandover(ctx, l, s.cfg.Owner)
+	for attempt := 1; ; attempt++ {
+		requested, err := s.store.requestHandover(ctx, l, s.cfg.Owner)
+		if cosmos.Classify(err) != cosmos.OutcomeConflict || attempt == requestAttempts {
+			return requested, err
+		}
+		fresh, readErr := s.store.readLease(ctx, l)
+		if readErr != nil || !fresh.isProgressOf(l) {
+			return nil, err
+		}
+		l = fresh
+	}
 }
 
 // handoverPoll is the wait between two reads of a requested lease. The range has no
