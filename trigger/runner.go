@@ -146,16 +146,18 @@ func (r *functionRunner) runContinuously(ctx context.Context) error {
 	defer working.Wait()
 	balanceNow := make(chan struct{}, 1)
 	for {
-		if err := r.untilWorks(ctx, "balance", func(ctx context.Context) error {
-			return r.balanceLeases(ctx, workStarter{
+		var wait time.Duration
+		if err := r.untilWorks(ctx, "balance", func(ctx context.Context) (err error) {
+			wait, err = r.balanceLeases(ctx, workStarter{
 				run:   func(w *rangeWorker) { working.Go(func() { r.runWorker(ctx, w, fail, balanceNow) }) },
 				watch: func(watch func()) { working.Go(watch) },
 			})
+			return err
 		}); err != nil {
 			fail(err) // ends the workers too
 			return endedBy(caller, err)
 		}
-		next := time.NewTimer(r.host.options.LeaseAcquireInterval)
+		next := time.NewTimer(wait)
 		select {
 		case <-next.C:
 		case <-balanceNow:
@@ -231,22 +233,22 @@ func (r *functionRunner) prepareLeases(ctx context.Context) error {
 	return nil
 }
 
-// balanceLeases acquires the leases that the plan names and starts their workers.
-// After ctx has ended it acquires nothing more.
-func (r *functionRunner) balanceLeases(ctx context.Context, start workStarter) error {
+// balanceLeases acquires the leases that the plan names and starts their workers. It returns
+// when the next pass begins. After ctx has ended it acquires nothing more.
+func (r *functionRunner) balanceLeases(ctx context.Context, start workStarter) (next time.Duration, err error) {
 	if err := r.leases.AuditNextToOwners(ctx); isContainerGone(err) {
-		return err
+		return 0, err
 	} else if err != nil {
 		r.log.Warn("audit failed", slog.Any("error", err))
 	}
 	if err := r.leases.RestoreLost(ctx); isContainerGone(err) {
-		return err
+		return 0, err
 	} else if err != nil {
 		r.log.Warn("lost leases not restored", slog.Any("error", err))
 	}
 	leases, err := r.listCandidates(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	r.verifyMissing(leases)
 	r.verifyAccount(ctx)
@@ -255,8 +257,9 @@ func (r *functionRunner) balanceLeases(ctx context.Context, start workStarter) e
 	for _, l := range leases {
 		pass.byToken[l.Token()] = l
 	}
-	r.takeSteps(ctx, pass, r.leases.Plan(leases, r.worksOn))
-	return context.Cause(ctx)
+	steps, next := r.leases.Plan(leases, r.worksOn)
+	r.takeSteps(ctx, pass, steps)
+	return next, context.Cause(ctx)
 }
 
 // listCandidates lists the leases that may be acquired, in the order of their tokens.

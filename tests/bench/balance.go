@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 
 	"halley/tests/bench/report"
@@ -16,10 +17,12 @@ func (s *suite) balance() (report.Section, error) {
 		return section, err
 	}
 	found := rounds[0]
+	restart := found["Balance/restart_of_50_hosts/Halley"]
 	for _, scenario := range []struct{ name, benchmark, obstacle string }{
-		{"1 → 500 hosts", "Balance/1_to_500_hosts/", "hosts that start first request the share of the few hosts that they see"},
+		{"1 → 500 hosts", "Balance/1_to_500_hosts/", ""},
 		{"500 → 50 hosts", "Balance/500_to_50_hosts/", ""},
-		{"rolling restart of 50 hosts", "Balance/restart_of_50_hosts/", "hosts that look while one is away for 5 s acquire its leases"},
+		{"rolling restart of 50 hosts", "Balance/restart_of_50_hosts/", fmt.Sprintf("hosts that look while one is away for 5 s acquire %.0f %% of its leases, and release as many to it when it is back; a lease is without an owner for %s s on average, and for 5 s if they leave it to the host that comes back",
+			100*(figure(restart, "x-fewest")-1), report.Number(figure(restart, "s-ownerless")))},
 	} {
 		halley, dotnet := found[scenario.benchmark+"Halley"], found[scenario.benchmark+"dotnet"]
 		section.Rows = append(section.Rows,

@@ -54,6 +54,33 @@ var ownership = []mutant{
 	{"unclaimed-lease-not-taken", "leases that under-loaded hosts do not take may be taken by any host", []edit{
 		{"trigger/internal/lease/balance.go", "if v.Free && v.Unclaimed &&", "if false &&"},
 	}},
+	{"share-requested-at-once", "hosts that start together count each other before they request their shares", []edit{
+		{"trigger/internal/lease/joining.go", "isFirst := j.looks == 0", "isFirst := true\n\tj.joined = true"},
+	}},
+	{"joining-never-ends", "a host requests its share after an acquire interval, however many hosts appear", []edit{
+		{"trigger/internal/lease/joining.go", "j.looks == joinLooks,", "false,"},
+	}},
+	{"joining-looks-late", "a host that joins looks again soon", []edit{
+		{"trigger/internal/lease/joining.go", "return acquireInterval / joinLooks", "return acquireInterval"},
+	}},
+	{"joining-waits-for-an-interval", "a host that joins has its share before the next acquire interval", []edit{
+		{"trigger/runner.go", "next := time.NewTimer(wait)", "next := time.NewTimer(max(wait, r.host.options.LeaseAcquireInterval))"},
+	}},
+	{"joining-leaves-free-leases", "a host that joins acquires free leases at once", []edit{
+		{"trigger/internal/lease/joining.go", "steps = otherSteps", "steps = nil"},
+	}},
+	{"same-leases-requested", "hosts that plan at the same time request different leases", []edit{
+		{"trigger/internal/lease/balance.go", "first := len(group.tokens) * place / len(hosts)", "first := 0 * place"},
+	}},
+	{"same-lease-requested-first", "hosts that start at the same time request different leases, by which the others count them", []edit{
+		{"trigger/internal/lease/joining.go", "chosen := hashOf(me) % uint64(len(steps))", "chosen := hashOf(me) * 0"},
+	}},
+	{"request-ends-at-a-checkpoint", "a lease is requested although its owner writes it", []edit{
+		{"trigger/internal/lease/set.go", "|| attempt == requestAttempts {", "|| attempt > 0 {"},
+	}},
+	{"request-overwrites-a-request", "a lease that another host has requested meanwhile is left to it", []edit{
+		{"trigger/internal/lease/handover.go", " && l.properties[handoverProperty] == older.properties[handoverProperty]", ""},
+	}},
 	{"write-without-etag", "a lease is never written without If-Match", []edit{
 		{"trigger/internal/lease/store.go", "if resp.ETag == \"\" {", "if false {"},
 	}},

@@ -97,9 +97,7 @@ func sortViews(views []View, me string) (requested, free []Step, held map[string
 func equalShares(leases int, function string, hosts []string) map[string]int {
 	ranks := make(map[string]uint64, len(hosts))
 	for _, host := range hosts {
-		h := fnv.New64a()
-		h.Write([]byte(function + "/" + host))
-		ranks[host] = h.Sum64()
+		ranks[host] = hashOf(function + "/" + host)
 	}
 	slices.SortFunc(hosts, func(a, b string) int { return cmp.Or(cmp.Compare(ranks[a], ranks[b]), cmp.Compare(a, b)) })
 	shares := make(map[string]int, len(hosts))
@@ -110,6 +108,12 @@ func equalShares(leases int, function string, hosts []string) map[string]int {
 		}
 	}
 	return shares
+}
+
+func hashOf(text string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(text))
+	return h.Sum64()
 }
 
 // acquireUnclaimed returns steps for free leases that the hosts below their share
@@ -130,6 +134,7 @@ func acquireUnclaimed(views []View, held, limit int) []Step {
 func takeFromOthers(views []View, held, shares map[string]int, need int, me string) []Step {
 	var steps []Step
 	owners := takeableLeases(views, me)
+	rotateRequests(owners, held, me)
 	for ; need > 0; need-- {
 		from := largestSurplus(owners, held, shares, len(views), need)
 		if from == nil {
@@ -175,6 +180,19 @@ func takeableLeases(views []View, me string) []*takeable {
 		group.tokens = append(group.tokens, v.Token)
 	}
 	return owners
+}
+
+// rotateRequests has each host begin at another place of an owner's leases: hosts that plan at
+// the same time would else request the same leases, and only one of them would get each.
+func rotateRequests(owners []*takeable, held map[string]int, me string) {
+	hosts := slices.Sorted(maps.Keys(held))
+	place := slices.Index(hosts, me)
+	for _, group := range owners {
+		if group.halley {
+			first := len(group.tokens) * place / len(hosts)
+			group.tokens = slices.Concat(group.tokens[first:], group.tokens[:first])
+		}
+	}
 }
 
 // largestSurplus returns the owner that holds the most beyond its own limit, nil if

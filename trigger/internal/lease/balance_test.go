@@ -35,6 +35,7 @@ type fleet struct {
 	requested map[string]string
 	dead      map[string]bool
 	dotnet    map[string]bool
+	joining   map[string]*joining // of hosts that join; the others have been there
 	limits    Limits
 
 	function string
@@ -48,8 +49,8 @@ func newFleet(leases int) *fleet {
 	return f
 }
 
-// pass has one host plan and act. It returns the steps as text, and how many change a lease.
-func (f *fleet) pass(me string) (string, int) {
+// plan returns the steps of one host, of its kind.
+func (f *fleet) plan(me string) []Step {
 	var leases []View
 	for _, token := range f.tokens {
 		o := f.owner[token]
@@ -57,7 +58,19 @@ func (f *fleet) pass(me string) (string, int) {
 			Token: token, Owner: o, Free: o == "" || f.dead[o], Halley: o != "" && !f.dotnet[o], RequestedBy: f.requested[token],
 		})
 	}
-	steps := Plan(leases, f.function, me, f.limits)
+	switch {
+	case f.dotnet[me]:
+		return dotNetSteps(leases, me)
+	case f.joining[me] != nil:
+		return f.joining[me].plan(leases, f.function, me, f.limits)
+	default:
+		return Plan(leases, f.function, me, f.limits)
+	}
+}
+
+// pass has one host plan and act. It returns the steps as text, and how many change a lease.
+func (f *fleet) pass(me string) (string, int) {
+	steps := f.plan(me)
 	var words []string
 	watches := 0
 	for _, s := range steps {
@@ -209,22 +222,72 @@ func TestPlanRespectsLimits(t *testing.T) {
 func TestPlanSettles(t *testing.T) {
 	for leases := range 20 {
 		for hosts := 1; hosts < 7; hosts++ {
-			f := newFleet(leases)
-			last := 0
-			for pass := range 50 * hosts {
-				me := fmt.Sprintf("h%d", pass%hosts)
-				f.yield(me)
-				if _, steps := f.pass(me); steps > 0 {
-					last = pass
+			settle(t, newFleet(leases), hosts)
+		}
+	}
+}
+
+// Hosts of both kinds have the leases, and start one after another in any order.
+func TestMixedFleetSettles(t *testing.T) {
+	for _, leases := range []int{1, 2, 3, 5, 8, 13, 19} {
+		for hosts := 2; hosts < 7; hosts++ {
+			for kinds := range 1 << hosts {
+				f := newFleet(leases)
+				f.joining = map[string]*joining{}
+				for i := range hosts {
+					f.dotnet[hostName(i)], f.joining[hostName(i)] = kinds&(1<<i) != 0, &joining{}
 				}
+				settle(t, f, hosts)
 			}
-			if last > 40*hosts {
-				t.Errorf("%d leases on %d hosts still move in pass %d: %s", leases, hosts, last, f)
-			}
-			for _, token := range f.tokens {
-				if f.owner[token] == "" {
-					t.Errorf("%d leases on %d hosts: some stay Free: %s", leases, hosts, f)
+		}
+	}
+}
+
+func hostName(i int) string { return fmt.Sprint("h", i) }
+
+// settle has hosts take turns until no lease may move any more.
+func settle(t *testing.T, f *fleet, hosts int) {
+	t.Helper()
+	last := 0
+	for pass := range 50 * hosts {
+		me := hostName(pass % hosts)
+		f.yield(me)
+		if _, steps := f.pass(me); steps > 0 {
+			last = pass
+		}
+	}
+	if last > 40*hosts {
+		t.Errorf("%d leases on %d hosts still move in pass %d: %s", len(f.tokens), hosts, last, f)
+	}
+	for _, token := range f.tokens {
+		if f.owner[token] == "" {
+			t.Errorf("%d leases on %d hosts: some stay Free: %s", len(f.tokens), hosts, f)
+		}
+	}
+}
+
+// Two hosts plan from one list.
+func TestPlansOfOneMomentChooseDifferentLeases(t *testing.T) {
+	for hosts := 2; hosts < 9; hosts++ {
+		views := planViews(10*hosts, 1)
+		for i := 1; i < hosts; i++ { // each has requested one lease, to be seen
+			views[7*i].RequestedBy = fmt.Sprint("new", i)
+		}
+		requested := map[string]string{}
+		for i := 1; i < hosts; i++ {
+			me, requests := fmt.Sprint("new", i), 0
+			for _, step := range Plan(views, "f", me, Limits{}) {
+				if !step.Request {
+					continue
 				}
+				requests++
+				if other := requested[step.Token]; other != "" {
+					t.Errorf("%d hosts: %s and %s request lease %s", hosts, other, me, step.Token)
+				}
+				requested[step.Token] = me
+			}
+			if requests != 9 {
+				t.Errorf("%d hosts: %s requests %d leases", hosts, me, requests)
 			}
 		}
 	}

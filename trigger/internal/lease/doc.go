@@ -5,7 +5,7 @@
 //	set := lease.NewSet(config)             // one function on one host; no I/O
 //	err := set.Prepare(ctx)                 // ensures that the leases exist
 //	leases, err := set.Candidates(ctx)      // one pass of the balancer
-//	for _, step := range set.Plan(leases, working) { … }
+//	steps, next := set.Plan(leases, working)          // and carries them out
 //	held, err := set.Acquire(ctx, ctx, l, nil, false) // this host owns the range
 //	go held.Run(ctx, stop)                  // writes checkpoints and renewals
 //	held.Advance(continuation, time.Now())  // changes are handled
@@ -43,9 +43,11 @@
 // notices when its next write conflicts, begins no further handler call, and
 // releases the lease for the requester when the running ones have returned. Until
 // then it answers with its renewals how long they run at most; an owner that renews
-// keeps its lease. See handover.go. From a .NET host, which does not know requests,
-// a host steals one lease per pass. If hosts below their share leave a lease free
-// for longer than one acquire interval, any host acquires it.
+// keeps its lease. See handover.go. A host that has started requests one lease, and
+// its share when the hosts that start with it have requested theirs, see joining.go.
+// From a .NET host, which does not know requests, a host steals one lease per pass.
+// If hosts below their share leave a lease free for longer than one acquire
+// interval, any host acquires it.
 //
 // Operators. An operator pauses ranges, moves their positions and frees their leases
 // by writes under the etag, while hosts run. See pause.go and operator.go.
@@ -88,7 +90,7 @@
 // makes the conditional requests, and acquire.go takes a lease with them. writer.go writes a held lease, gate.go orders
 // writes while the account refuses them, held.go splits a lease, and children.go
 // decides which leases follow; index.go finds leases that share keys. balance.go
-// plans, by the requests of handover.go; dispatch.go marks leases whose ranges a queue
+// plans, by the requests of handover.go, and joining.go the first requests of a host; dispatch.go marks leases whose ranges a queue
 // has a message for; duplicate.go chooses between two documents
 // for one range; finished.go passes on which changes behind a continuation are finished.
 // bootstrap.go creates leases, audit.go finds gaps, restore.go

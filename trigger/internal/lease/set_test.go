@@ -252,7 +252,7 @@ func TestPlanCountsWorkingRangesAsOwn(t *testing.T) {
 		s := b.prepared("a")
 		listed, err := s.Candidates(t.Context())
 		must(t, err)
-		steps := s.Plan(listed, func(token string) bool { return token == "0" })
+		steps, _ := s.Plan(listed, func(token string) bool { return token == "0" })
 		if len(steps) != 1 || steps[0] != (Step{Token: "1"}) {
 			t.Errorf("steps %v", steps)
 		}
@@ -270,7 +270,8 @@ func TestNamesakesDoNotCountAgainstMost(t *testing.T) {
 		plan := func(working ...string) []Step {
 			listed, err := s.Candidates(t.Context())
 			must(t, err)
-			return s.Plan(listed, func(token string) bool { return slices.Contains(working, token) })
+			steps, _ := s.Plan(listed, func(token string) bool { return slices.Contains(working, token) })
+			return steps
 		}
 		if steps := plan(); len(steps) != 1 || steps[0] != (Step{Token: "2"}) {
 			t.Errorf("steps %v, want the free lease", steps)
