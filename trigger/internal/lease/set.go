@@ -245,11 +245,11 @@ func (s *Set) requestDuplicate(ctx context.Context, l *Lease) {
 }
 
 // Plan returns this host's next steps for the leases that it may acquire, and when it is to
-// plan again: each acquire interval, and earlier while it joins other hosts. working reports whether the host works on the range of a token: such a lease is its
-// own, even if the list is older than the acquisition or a renewal is late. Paused
-// leases belong to no share. Leases of another process with this owner's name are in its
-// share, and do not count against the most that this process takes; one that another host
-// has requested counts as that host's.
+// plan again: each acquire interval, and earlier while it joins other hosts. working reports
+// whether the host works on the range of a token: such a lease is its own, even if the list is
+// older than the acquisition or a renewal is late. Paused leases belong to no share. Leases of
+// another process with this owner's name are in its share, and do not count against the most
+// that this process takes; one that another host has requested counts as that host's.
 func (s *Set) Plan(leases []*Lease, working func(token string) bool) (steps []Step, next time.Duration) {
 	now := s.Now()
 	limits := s.cfg.Limits
