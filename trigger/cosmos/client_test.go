@@ -59,7 +59,7 @@ func TestNewClientRejectsInvalidOptions(t *testing.T) {
 	}
 }
 
-// The default transport reuses a connection, reads bodies of any length, and
+// The default transport reuses a connection, reads bodies of any length, those of errors too, and
 // leaves no goroutine or connection behind.
 func TestDefaultTransportReusesConnections(t *testing.T) {
 	var connections atomic.Int32
@@ -71,6 +71,10 @@ func TestDefaultTransportReusesConnections(t *testing.T) {
 		}
 		if r.URL.Path == "/" {
 			w.Write([]byte(accountBody(server.URL, server.URL)))
+			return
+		}
+		if strings.HasSuffix(r.URL.Path, "/docs/absent") {
+			http.Error(w, `{"code":"NotFound","message":"`+strings.Repeat("not here ", 2000)+`the end"}`, http.StatusNotFound)
 			return
 		}
 		w.Header()["etag"] = []string{`"1"`}
@@ -104,6 +108,10 @@ func TestDefaultTransportReusesConnections(t *testing.T) {
 		page.Release()
 		if page, err = c.ReadFeed(t.Context(), FeedRequest{Range: Range{ID: "1", Max: "FF"}}); err != nil || !page.NotModified {
 			t.Fatal(err)
+		}
+		var answer *Error
+		if _, err := c.Read(t.Context(), "absent", NewPartitionKey("absent")); !errors.As(err, &answer) || answer.Code != "NotFound" {
+			t.Fatalf("error of a long answer: %v", err)
 		}
 	}
 	if n := connections.Load(); n != 1 {

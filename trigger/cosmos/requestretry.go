@@ -181,10 +181,12 @@ func isAnsweredByRange(op *operation, resp *http.Response) bool {
 	return op.kind == "docs" && (resp.StatusCode != http.StatusNotFound || substatus(resp) == subSessionBehind)
 }
 
-// read reads the body of a success. An error while reading the answer to a
-// write is ignored: its status and headers are complete.
+// read reads the body of an answer: that of an error, which failure describes, stays in resp. It is
+// called before the attempt's context ends, which would close a connection with an unread body. An
+// error while reading the answer to a write is ignored: its status and headers are complete.
 func (p *retryPolicy) read(op *operation, resp *http.Response) error {
 	if !isSuccess(resp) {
+		_, _ = runtime.Payload(resp) // the status counts
 		return nil
 	}
 	defer resp.Body.Close()
