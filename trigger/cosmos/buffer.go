@@ -18,7 +18,7 @@ const (
 	minRead = 4 << 10
 
 	// itemBytes is the size of an Item, in bytes.
-	itemBytes = 128
+	itemBytes = 144
 )
 
 // buffer holds the body of an answer. It has one owner at a time: the call that
@@ -38,6 +38,13 @@ func (b *buffer) size() int {
 		return 0
 	}
 	return cap(b.bytes) + itemBytes*cap(b.items)
+}
+
+// reserveItems makes room for so many items, as far as they do not take more than the body does.
+func (b *buffer) reserveItems(count int64) {
+	if n := min(count, int64(len(b.bytes)/itemBytes)); n > int64(cap(b.items)) {
+		b.items = make([]Item, 0, n)
+	}
 }
 
 // releaseItems returns the buffer without its bytes, which stay valid for the documents

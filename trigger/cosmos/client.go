@@ -105,7 +105,7 @@ func NewClient(endpoint string, cred Credential, opts *ClientOptions) (*Client, 
 func (c *Client) usePolicies(base *url.URL, cred Credential, opts ClientOptions) {
 	o := opts.ClientOptions
 	if o.Transport == nil {
-		transport := newHTTPTransport(o.Retry.TryTimeout)
+		transport := newHTTPTransport()
 		o.Transport, c.idle = transport, transport.CloseIdleConnections
 	}
 	o.Transport = LimitErrors(o.Transport)

@@ -290,6 +290,7 @@ func newPage(r FeedRequest, resp *http.Response, body *buffer) (*Page, error) {
 	if r.Mode == ModeAllVersions { // the documents are inside of others
 		r.KeyProperty = ""
 	}
+	body.reserveItems(number(h, headerItemCount))
 	body.items, err = scanDocuments(body.bytes, body.items[:0], r.KeyProperty)
 	if err == nil && r.Mode == ModeAllVersions {
 		page.UnknownForm, err = decodeEnvelopes(body.items)
@@ -344,49 +345,51 @@ func (c *Container) newestLSNIn(ctx context.Context, r Range, endpoint *url.URL)
 	return max(lsn, 0), op.charge, nil
 }
 
+// mostFeedValues is the number of headers with values of their own that most reads have at most.
+const mostFeedValues = 5
+
 func (c *Container) feedOperation(r FeedRequest) (*operation, error) {
 	op := &operation{
-		name: "read feed", kind: "docs", parent: c.link, link: c.link + " range " + r.Range.ID,
-		method: http.MethodGet, path: c.path + "/docs", target: c.docs, header: newHeader(),
+		name: "read feed", kind: "docs", parent: c.link, link: c.link,
+		method: http.MethodGet, path: c.path + "/docs", target: c.docs, header: newHeader(), values: make([]string, 0, mostFeedValues),
 		container: c, feed: true, admit: r.Admit,
 	}
 	if r.Range.ID == "" {
 		return nil, fmt.Errorf("%s: the range has no id", op)
 	}
+	op.setHeader(headerPartitionRangeID, r.Range.ID)
 	if r.Mode == ModeAllVersions && r.Continuation == "" && r.Start != StartNow {
 		return nil, fmt.Errorf("%s: all-versions mode must start now or at a continuation, not at %s", op, r.Start)
 	}
-	h := op.header
-	h[headerFeedMode] = incrementalValue
+	op.header[headerFeedMode] = incrementalValue
 	if r.Mode == ModeAllVersions {
-		h.Set(headerFeedMode, fullFidelityFeed)
-		h.Set(headerWireFormat, wireFormat)
+		op.header.Set(headerFeedMode, fullFidelityFeed)
+		op.header.Set(headerWireFormat, wireFormat)
 	}
-	h[headerMaxItems] = []string{strconv.Itoa(pageHint(r.MaxItems))}
-	h[headerPartitionRangeID] = []string{r.Range.ID}
+	op.setHeader(headerMaxItems, strconv.Itoa(pageHint(r.MaxItems)))
 	if r.ResourceID != "" {
-		h.Set(headerIntendedRID, r.ResourceID)
+		op.setHeader(headerIntendedRID, r.ResourceID)
 	}
 	if r.SessionToken != "" {
-		h[headerSessionToken] = []string{r.SessionToken}
+		op.setHeader(headerSessionToken, r.SessionToken)
 	}
-	r.setPosition(h)
-	if err := r.setBounds(h); err != nil {
+	r.setPosition(op)
+	if err := r.setBounds(op.header); err != nil {
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}
 	return op, nil
 }
 
-func (r FeedRequest) setPosition(h http.Header) {
+func (r FeedRequest) setPosition(op *operation) {
 	switch {
 	case r.Continuation != "":
-		h["If-None-Match"] = []string{r.Continuation}
+		op.setHeader("If-None-Match", r.Continuation)
 	case r.Start.mode == startNow:
-		h.Set("If-None-Match", "*")
+		op.setHeader("If-None-Match", "*")
 	}
 	if t, ok := r.Start.Time(); ok {
 		// The service reports changes with _ts > time.
-		h.Set("If-Modified-Since", t.Add(-time.Second).Format(http.TimeFormat))
+		op.setHeader("If-Modified-Since", t.Add(-time.Second).Format(http.TimeFormat))
 	}
 }
 

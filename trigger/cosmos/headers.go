@@ -29,6 +29,7 @@ const (
 	headerIsBatch          = "X-Ms-Cosmos-Is-Batch-Request"
 	headerIsQuery          = "X-Ms-Documentdb-Isquery"
 	headerIsUpsert         = "X-Ms-Documentdb-Is-Upsert"
+	headerItemCount        = "X-Ms-Item-Count"
 	headerLSN              = "Lsn"
 	headerMaxItems         = "X-Ms-Max-Item-Count"
 	headerOfferThroughput  = "X-Ms-Offer-Throughput"

@@ -17,7 +17,7 @@ const maxErrorBody = 64 << 10
 // their HTTP client, or nil for one like that of [NewClient].
 func LimitErrors(next policy.Transporter) policy.Transporter {
 	if next == nil {
-		next = newHTTPTransport(-1)
+		next = newHTTPTransport()
 	}
 	return limitedErrors{next}
 }

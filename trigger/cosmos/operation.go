@@ -29,6 +29,7 @@ type operation struct {
 	path   string   // escaped, with leading slash
 	target *url.URL // path parsed, nil if that is to be done
 	header http.Header
+	values []string // memory for values of header
 	body   []byte
 
 	endpoint  *url.URL       // the only one to be asked; nil is not set
@@ -46,7 +47,20 @@ type operation struct {
 	throttled bool      // earlier tries got 429, 449 or 503; set by retryPolicy for reads
 }
 
-func (op *operation) String() string { return strings.TrimSuffix(op.name+" "+op.link, " ") }
+func (op *operation) String() string {
+	text := strings.TrimSuffix(op.name+" "+op.link, " ")
+	if op.feed {
+		text += " range " + value(op.header, headerPartitionRangeID)
+	}
+	return text
+}
+
+// setHeader sets a header whose name is in canonical form.
+func (op *operation) setHeader(name, value string) {
+	op.values = append(op.values, value)
+	last := len(op.values)
+	op.header[name] = op.values[last-1 : last : last]
+}
 
 // isQuick reports whether the service answers op in milliseconds: metadata, polls of the feed at a
 // position, and requests for leases.

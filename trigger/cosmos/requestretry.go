@@ -143,7 +143,7 @@ func (p *retryPolicy) try(ctx context.Context, send attempt, op *operation, endp
 		}
 	}
 	attemptCtx, timeout := ctx, p.options.TryTimeout
-	if timeout > 0 {
+	if timeout > 0 && !endsWithin(ctx, timeout) {
 		var cancel context.CancelFunc
 		attemptCtx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
@@ -172,6 +172,13 @@ func (p *retryPolicy) try(ctx context.Context, send attempt, op *operation, endp
 		err = fmt.Errorf("%w within %v", errNoAnswer, timeout)
 	}
 	return resp, err
+}
+
+// endsWithin reports whether ctx ends after d or earlier. A context that ends then would not be an
+// earlier end, and cost most of the allocations of an attempt.
+func endsWithin(ctx context.Context, d time.Duration) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && time.Until(deadline) <= d
 }
 
 // isAnsweredByRange reports whether an answer is from a range of the container. All others,

@@ -24,7 +24,8 @@ func (s *sessions) observe(resp *http.Response) (raised []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for one := range strings.SplitSeq(value(resp.Header, headerSessionToken), ",") {
-		id, text, _ := strings.Cut(strings.TrimSpace(one), ":")
+		one = strings.TrimSpace(one)
+		id, text, _ := strings.Cut(one, ":")
 		known, found := s.byRange[id]
 		if found && known.text == text { // nothing new, as usual
 			continue
@@ -38,6 +39,9 @@ func (s *sessions) observe(resp *http.Response) (raised []string) {
 		}
 		if found {
 			token = known.merge(token)
+		}
+		if token.sent = one; token.text != text {
+			token.sent = id + ":" + token.text
 		}
 		if s.byRange == nil {
 			s.byRange = map[string]sessionToken{}
@@ -54,7 +58,7 @@ func (s *sessions) token(r Range) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if token, found := s.byRange[r.ID]; found {
-		return r.ID + ":" + token.text
+		return token.sent
 	}
 	var inherited sessionToken
 	for _, id := range r.Parents {
@@ -100,7 +104,8 @@ func (s *sessions) clear() {
 
 // sessionToken is a position in the replicas of a range. It is immutable.
 type sessionToken struct {
-	text    string           // as it is sent
+	text    string           // without the id of the range
+	sent    string           // with it, as it is sent; set in the newest token of a range
 	version int64            // rises when the replicas or their regions change
 	lsn     int64            // in all regions
 	regions map[string]int64 // LSN in a region, by its number

@@ -1,7 +1,6 @@
 package cosmos
 
 import (
-	"cmp"
 	"crypto/tls"
 	"net"
 	"net/http"
@@ -19,21 +18,20 @@ type httpTransport struct{ *http.Transport }
 // newHTTPTransport returns the transport that is used when ClientOptions has no
 // Transport. HTTP/2 is off because it costs more CPU per byte and puts all
 // ranges on one connection; gzip is off because the gateway does not offer it.
-func newHTTPTransport(headerTimeout time.Duration) httpTransport {
+func newHTTPTransport() httpTransport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	return httpTransport{&http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-		Protocols:             protocols,
-		DisableCompression:    true,
-		MaxIdleConns:          1000,
-		MaxIdleConnsPerHost:   1000, // lease writes of all ranges may be under way; see maxFeedReads for the others
-		IdleConnTimeout:       90 * time.Second,
-		TLSHandshakeTimeout:   10 * time.Second,
-		TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12},
-		ResponseHeaderTimeout: max(cmp.Or(headerTimeout, tryTimeout), 0),
-		ReadBufferSize:        16 << 10, // that of a TLS record: larger reads fill the page's own buffer
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		Protocols:           protocols,
+		DisableCompression:  true,
+		MaxIdleConns:        1000,
+		MaxIdleConnsPerHost: 1000, // lease writes of all ranges may be under way; see maxFeedReads for the others
+		IdleConnTimeout:     90 * time.Second,
+		TLSHandshakeTimeout: 10 * time.Second,
+		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12},
+		ReadBufferSize:      16 << 10, // that of a TLS record: larger reads fill the page's own buffer
 	}}
 }
 
