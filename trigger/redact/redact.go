@@ -14,6 +14,7 @@ import (
 	"io"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -31,7 +32,7 @@ const Mark = "[redacted]"
 // JSON, the quotes: the result is JSON as well. Text(Text(s)) equals Text(s).
 func Text(s string) string {
 	s = withoutLearned(s)
-	if !strings.Contains(s, "://") && !secretHint().MatchString(s) {
+	if !strings.Contains(s, "://") && !mayHoldSecret(s) {
 		return s
 	}
 	var out strings.Builder
@@ -61,7 +62,6 @@ func onFirstUse(pattern string) func() *regexp.Regexp {
 
 // Secrets outside of URLs. "%3d" is "=" in the Authorization header of Cosmos DB.
 var (
-	secretHint  = onFirstUse(`(?i)sig=|sig%3d|key=|signature=|secret=|token=|bearer |invalid port`)
 	secretValue = onFirstUse(`(?i)((?:\b|%26|u0026)sig(?:=|%3d)|\b(?:AccountKey|SharedAccessKey|SharedAccessSignature|client_secret|access_token)=|\bbearer )[^\s;&"'<>\\]+`)
 
 	// sasToken finds a whole SAS token: parameters before and after the signature.
@@ -71,6 +71,15 @@ var (
 	// password in a URL whose user info has no "@".
 	invalidPort = onFirstUse(`(invalid port \\*")[^"\\]*`)
 )
+
+// secretNames stand before secrets outside of URLs, here in lower case.
+var secretNames = []string{"sig=", "sig%3d", "key=", "signature=", "secret=", "token=", "bearer ", "invalid port"}
+
+// mayHoldSecret reports whether s has the name of a secret. Most texts have none, and need no pattern.
+func mayHoldSecret(s string) bool {
+	lower := strings.ToLower(s)
+	return slices.ContainsFunc(secretNames, func(name string) bool { return strings.Contains(lower, name) })
+}
 
 // schemeStart returns the index in prefix at which the scheme of a URL begins.
 func schemeStart(prefix string) int {
