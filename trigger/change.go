@@ -136,12 +136,20 @@ func (c Change) Decode(v any) error { return c.decodeWith(json.Unmarshal, v) }
 
 func (c Change) decodeWith(unmarshal func([]byte, any) error, v any) error {
 	if c.Document == nil {
-		return fmt.Errorf("change at lsn %d: %w", c.LSN, errNoDocument)
+		return c.decodeError(nil)
 	}
 	if err := unmarshal(c.Document, v); err != nil {
-		return fmt.Errorf("decode document at lsn %d: %w", c.LSN, err)
+		return c.decodeError(err)
 	}
 	return nil
+}
+
+// decodeError is the error of a change whose document does not decode, or is absent.
+func (c Change) decodeError(err error) error {
+	if c.Document == nil {
+		return fmt.Errorf("change at lsn %d: %w", c.LSN, errNoDocument)
+	}
+	return fmt.Errorf("decode document at lsn %d: %w", c.LSN, err)
 }
 
 // changeOf returns a feed change as a handler gets it, with the same bytes. origin is

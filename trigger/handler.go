@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync/atomic"
 
 	"halley/trigger/cosmos"
+	"halley/trigger/internal/documents"
 	"halley/trigger/redact"
 )
 
@@ -98,7 +100,13 @@ var errNoDocument = errors.New("a delete has no document: take it from Change.Op
 // functions in latest-version mode. If a document does not decode, the batch
 // fails, and is halved until that document is alone and dead-lettered.
 func Documents[T any](fn func(ctx context.Context, docs []T) error) Handler {
-	return DocumentsWith(json.Unmarshal, fn)
+	return func(ctx context.Context, b Batch) error {
+		docs := make([]T, len(b.Changes))
+		if failed, err := documents.Decode(reflect.ValueOf(docs), func(i int) []byte { return b.Changes[i].Document }); err != nil {
+			return b.Changes[failed].decodeError(err)
+		}
+		return fn(ctx, docs)
+	}
 }
 
 // DocumentsWith is [Documents] with another decoder than encoding/json. unmarshal decodes

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-lambda-go/lambda/handlertrace"
 	"github.com/aws/aws-lambda-go/lambda/messages"
 	"github.com/aws/aws-lambda-go/lambdacontext"
 	"github.com/google/go-cmp/cmp"
@@ -350,4 +351,18 @@ func checkSame(scores []score) ([]score, error) {
 		runtime.Gosched()
 	}
 	return scores, nil
+}
+
+// A trace of the context sees the event, whoever decodes it.
+func TestTraceSeesTheEvent(t *testing.T) {
+	for _, opts := range []*Options{nil, {DisallowUnknownFields: true}} {
+		var seen any
+		ctx := handlertrace.NewContext(t.Context(), handlertrace.HandlerTrace{RequestEvent: func(_ context.Context, event any) { seen = event }})
+		if err := handler(t, func([]score) {}, opts)(ctx, batch(`{"player":"ada","score":1}`)); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(any([]score{{"ada", 1}}), seen); diff != "" {
+			t.Error(diff)
+		}
+	}
 }

@@ -73,6 +73,20 @@ func validateInputs(t reflect.Type) error {
 	return fmt.Errorf("it takes %d parameters", t.NumIn())
 }
 
+// sliceEvent returns the event of a valid function if it is a slice with an element for each
+// document, else nil.
+func sliceEvent(fn any) reflect.Type {
+	t := reflect.TypeOf(fn)
+	if _, ok := fn.(lambda.Handler); ok || t.NumIn() == 0 {
+		return nil
+	}
+	event := t.In(t.NumIn() - 1)
+	if _, own := decodesItself(event); own || event.Kind() != reflect.Slice {
+		return nil
+	}
+	return event
+}
+
 // isContext reports whether t is an interface with exactly the methods of
 // context.Context.
 func isContext(t reflect.Type) bool {
