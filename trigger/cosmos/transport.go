@@ -31,7 +31,6 @@ func newHTTPTransport() httpTransport {
 		IdleConnTimeout:     90 * time.Second,
 		TLSHandshakeTimeout: 10 * time.Second,
 		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12},
-		ReadBufferSize:      16 << 10, // that of a TLS record: larger reads fill the page's own buffer
 	}}
 }
 
