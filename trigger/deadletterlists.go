@@ -49,11 +49,11 @@ func listBlockedKeys(ctx context.Context, store DeadLetters, f *Function, progre
 			progress()
 			switch {
 			case kind == RecordPostponed && errors.As(err, &newer) && newer.kind != RecordDead:
-				keys.AddNewer(newer.key, err)
+				keys.Newer = append(keys.Newer, delivery.NewerRecord{Key: newer.key, Err: err})
 			case errors.Is(err, ErrDamaged):
 				if !damaged[err.Error()] {
 					damaged[err.Error()] = true
-					keys.AddDamaged(err)
+					keys.Damaged = append(keys.Damaged, err)
 				}
 			case err != nil:
 				return err

@@ -9,7 +9,7 @@ var upgrades = []mutant{
 		{"trigger/deadletterlists.go", "errors.As(err, &newer) && newer.kind != RecordDead:", "errors.As(err, &newer) && false:"},
 	}},
 	{"newer-postponed-stops-all", "a postponed change of a newer form keeps hosts from its range alone", []edit{
-		{"trigger/internal/delivery/delivery.go", "record.key == \"\" || d.deadLetters.Owns(record.key)", "true"},
+		{"trigger/internal/delivery/delivery.go", "record.Key == \"\" || d.deadLetters.Owns(record.Key)", "true"},
 	}},
 	{"newer-postponed-forgotten", "a host that leaves a range to a newer version leaves what the lease says of postponed changes", []edit{
 		{"trigger/postponing.go", "case !w.rangeDelivery.HasStored():", "case false:"},

@@ -10,16 +10,17 @@ import (
 // They do not change once the list is complete, and all ranges of a function share
 // them.
 type BlockedKeys struct {
+	Damaged []error // about dead letters that cannot be read: any key may have one
+	Newer   []NewerRecord
+
 	byKey     map[string]blockedKey
 	postponed []StoredChange // in the order of the list, without documents
-	damaged   []error        // of dead letters that could not be read: any key may have one
-	newer     []newerRecord
 }
 
-// newerRecord is a record that a newer version of Halley has written and may have postponed.
-type newerRecord struct {
-	key string // "" is not known
-	err error
+// NewerRecord is a record that a newer version of Halley has written and may have postponed.
+type NewerRecord struct {
+	Key string // "" is not known
+	Err error
 }
 
 // BlockedChange is a dead letter that the store lists.
@@ -51,15 +52,6 @@ func (b *BlockedKeys) SortPostponed() {
 	sort.SliceStable(b.postponed, func(i, j int) bool { return b.postponed[i].Order < b.postponed[j].Order })
 }
 
-// AddDamaged records the error about a dead letter that cannot be read.
-func (b *BlockedKeys) AddDamaged(err error) { b.damaged = append(b.damaged, err) }
-
-// AddNewer records the error about a postponed change that a newer version of Halley has written.
-// key is "" if it is not known.
-func (b *BlockedKeys) AddNewer(key string, err error) {
-	b.newer = append(b.newer, newerRecord{key, err})
-}
-
 // blockedKey holds the position of a key's first dead letter, and the number of its
 // last one. The time of a change tells a redelivery of one before the first dead
 // letter from a later change of a range whose LSNs a merge has set back.
@@ -88,7 +80,6 @@ type blockedKeys struct {
 	mu        sync.Mutex
 	listed    *BlockedKeys          // when the lease was acquired
 	byKey     map[string]blockedKey // what this worker has learnt since
-	added     int                   // keys that are blocked since, less those that are free
 	lastOrder int64                 // of the records that this owner has put
 }
 
@@ -101,21 +92,6 @@ func (b *blockedKeys) find(key string) (found blockedKey, isBlocked bool) {
 	return found, isKnown && !found.isFree
 }
 
-// set records the state of a key. mu is held.
-func (b *blockedKeys) set(key string, k blockedKey) {
-	_, wasBlocked := b.find(key)
-	switch {
-	case wasBlocked && k.isFree:
-		b.added--
-	case !wasBlocked && !k.isFree:
-		b.added++
-	}
-	if b.byKey == nil {
-		b.byKey = map[string]blockedKey{}
-	}
-	b.byKey[key] = k
-}
-
 // StoreLag is the time after which every reader of a store sees a dead letter.
 const StoreLag = 10 * time.Second
 
@@ -126,7 +102,7 @@ func (b *blockedKeys) blockOf(c *Item) Block {
 	defer b.mu.Unlock()
 	key, isBlocked := b.find(c.Key)
 	switch {
-	case !isBlocked && len(b.listed.damaged) > 0:
+	case !isBlocked && len(b.listed.Damaged) > 0:
 		return BlockPossible
 	case !isBlocked, c.LSN < key.firstLSN && c.Timestamp <= key.firstWritten:
 		return BlockNone
@@ -149,15 +125,13 @@ func (b *blockedKeys) nextOrder(key string, least int64) int64 {
 }
 
 // addChange records a dead letter that this worker has put.
-func (b *blockedKeys) addChange(d BlockedChange, put time.Time) {
+func (b *blockedKeys) addChange(d BlockedChange) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	key := blockedKey{}.with(d, false)
-	if known, isBlocked := b.find(d.Key); isBlocked {
-		key = known.with(d, true)
-	}
-	key.lastPut = put
-	b.set(d.Key, key)
+	known, isBlocked := b.find(d.Key)
+	key := known.with(d, isBlocked)
+	key.lastPut = time.Now()
+	b.byKey[d.Key] = key
 }
 
 // removeKey records that the store has no dead letter of a key.
@@ -165,15 +139,24 @@ func (b *blockedKeys) removeKey(key string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if _, isBlocked := b.find(key); isBlocked {
-		b.set(key, blockedKey{isFree: true})
+		b.byKey[key] = blockedKey{isFree: true}
 	}
 }
 
 // count returns the number of blocked keys.
-func (b *blockedKeys) count() int {
+func (b *blockedKeys) count() (keys int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.listed.byKey) + b.added
+	keys = len(b.listed.byKey)
+	for key, k := range b.byKey {
+		switch _, isListed := b.listed.byKey[key]; {
+		case isListed && k.isFree:
+			keys--
+		case !isListed && !k.isFree:
+			keys++
+		}
+	}
+	return keys
 }
 
 func (b *blockedKeys) setListed(listed *BlockedKeys) {

@@ -157,7 +157,7 @@ func New(c Config, calls Calls, store Store) *Delivery {
 		config: c, calls: calls, deadLetters: store,
 		progress:        newProgress(c, calls.AdvancePosition),
 		retries:         newRetryRecords(c, calls.ServiceNow),
-		blockedKeys:     &blockedKeys{listed: &BlockedKeys{}},
+		blockedKeys:     &blockedKeys{listed: &BlockedKeys{}, byKey: map[string]blockedKey{}},
 		postponedCounts: &postponedCounts{lanes: make([]laneCount, c.Lanes)},
 		breaker:         &breaker{},
 		isolation:       newIsolation(c),
@@ -208,14 +208,14 @@ func (d *Delivery) LoadStored(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("list dead letters: %w", err)
 		}
-		for _, record := range listed.newer {
-			if record.key == "" || d.deadLetters.Owns(record.key) {
-				newer = fmt.Errorf("%w: %w", ErrNewerForm, record.err)
+		for _, record := range listed.Newer {
+			if record.Key == "" || d.deadLetters.Owns(record.Key) {
+				newer = fmt.Errorf("%w: %w", ErrNewerForm, record.Err)
 				d.calls.ReportProblem(AllLanes, newer)
 				return nil
 			}
 		}
-		for _, err := range listed.damaged {
+		for _, err := range listed.Damaged {
 			if d.config.BlockKeys {
 				err = fmt.Errorf("a dead letter cannot be read, so the store is asked about every key: %w", err)
 			}

@@ -3,7 +3,6 @@ package delivery
 import (
 	"context"
 	"fmt"
-	"time"
 )
 
 // giveUp dead-letters changes, in order. A change counts as finished only once it is
@@ -39,7 +38,7 @@ func (k *laneKeys) put(ctx context.Context, c *Item, letter DeadLetter) error {
 		k.calls.Postponed(k.laneIndex, c, letter)
 	} else {
 		if k.config.BlockKeys {
-			k.blockedKeys.addChange(BlockedChange{Key: c.Key, LSN: c.LSN, Written: c.Timestamp, Order: letter.Order}, time.Now())
+			k.blockedKeys.addChange(BlockedChange{Key: c.Key, LSN: c.LSN, Written: c.Timestamp, Order: letter.Order})
 		}
 		k.calls.DeadLettered(k.laneIndex, c, letter)
 	}
