@@ -45,7 +45,10 @@ func loadPostponed(ctx context.Context, store DeadLetters, source DeadLetterSour
 // storedChange returns a postponed change as the feed reported it.
 func (f *Function) storedChange(d DeadLetter) delivery.StoredChange {
 	c := delivery.StoredChange{
-		LetterID: d.ID, Due: d.Due, Time: d.Time, Order: d.Order, Since: d.Since, Attempts: d.Attempts, Postponed: d.Postponed,
+		LetterID: d.ID,
+		DeadLetter: delivery.DeadLetter{
+			IsPostponed: true, Due: d.Due, Time: d.Time, Order: d.Order, Since: d.Since, Attempts: d.Attempts, Postponed: d.Postponed,
+		},
 		Change: feed.Change{Key: d.Key, Item: cosmos.Item{
 			Document: d.Document, Previous: d.Previous, LSN: d.LSN, Timestamp: d.Written.Unix(), PartitionKey: d.DocumentKey,
 		}},

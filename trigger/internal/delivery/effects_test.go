@@ -29,7 +29,7 @@ func TestEffects(t *testing.T) {
 		return &group{items: []*Item{one(1)}, keys: map[uint64]bool{'a': true}, retry: r, later: &group{items: []*Item{one(2), one(3)}, keys: map[uint64]bool{'a': true}}}
 	}
 	stored := one(1)
-	stored.stored = &StoredChange{LetterID: "letter", Attempts: 1, Postponed: 4}
+	stored.stored = &StoredChange{LetterID: "letter", DeadLetter: DeadLetter{Attempts: 1, Postponed: 4}}
 	working, broken := &sinkHealth{hasSucceeded: true}, &sinkHealth{}
 	for _, key := range []uint64{'x', 'y', 'z'} {
 		broken.failed(map[uint64]bool{key: true}, false, 1, now, policy)

@@ -25,9 +25,7 @@ func (s *keptStore) Owns(string) bool { return true }
 func (s *keptStore) Put(_ context.Context, c *Item, l DeadLetter) error {
 	time.Sleep(s.takes)
 	s.puts++
-	s.byKey[c.Key] = append(s.byKey[c.Key], StoredChange{
-		Change: c.Change, LetterID: fmt.Sprint(c.Name(nil), "-", l.Postponed), Due: l.Due, Time: l.Time, Since: l.Since, Attempts: l.Attempts, Postponed: l.Postponed,
-	})
+	s.byKey[c.Key] = append(s.byKey[c.Key], StoredChange{Change: c.Change, DeadLetter: l, LetterID: fmt.Sprint(c.Name(nil), "-", l.Postponed)})
 	return nil
 }
 

@@ -99,7 +99,7 @@ func (s *letters) added(c *Item, letter DeadLetter) {
 	}
 	s.know(letter.Order)
 	if c.stored == nil {
-		listed := StoredChange{name: c.Name(s.keyPaths), Time: letter.Time, Order: letter.Order}
+		listed := StoredChange{name: c.Name(s.keyPaths), DeadLetter: letter}
 		listed.LSN, listed.Timestamp = c.LSN, c.Timestamp
 		s.listed = slices.Insert(s.listed, max(s.listedBefore(c.LSN), s.passed), listed)
 	}

@@ -51,7 +51,7 @@ func TestListedChangeIsPassedOnlyBehindEarlierOnes(t *testing.T) {
 // Changes that the feed shows again, between others in the store, get numbers between theirs,
 // in their order, however many there are and even if a further owner sees them once more.
 func TestShownAgainChangesGetNumbersBetween(t *testing.T) {
-	first, last := StoredChange{Order: 5 * orderGap}, StoredChange{Order: 6 * orderGap}
+	first, last := StoredChange{DeadLetter: DeadLetter{Order: 5 * orderGap}}, StoredChange{DeadLetter: DeadLetter{Order: 6 * orderGap}}
 	first.LSN, first.Timestamp, last.LSN, last.Timestamp = 1, 1, 100_000, 100_000
 	s := &letters{listed: []StoredChange{first, last}, lastOrder: 6 * orderGap}
 	k := &laneKeys{laneShared: &laneShared{blockedKeys: &blockedKeys{listed: &BlockedKeys{}}}}
@@ -81,7 +81,7 @@ func TestShownAgainChangesGetNumbersBetween(t *testing.T) {
 // forgotten meanwhile, and still the next letter of the key leaves room for changes between.
 func TestLetterLeavesRoomBehindOneThatWaitsForARequest(t *testing.T) {
 	k := &laneKeys{laneShared: &laneShared{config: Config{FirstOrder: 5}, blockedKeys: &blockedKeys{listed: &BlockedKeys{}}}}
-	c := &Item{stored: &StoredChange{Order: 5}}
+	c := &Item{stored: &StoredChange{DeadLetter: DeadLetter{Order: 5}}}
 	c.orderKey = k.keyOf(&Item{})
 	k.uncovered.add([]*Item{c}, 1)
 	if next := k.orderOf(&Item{}, true); next < 5+orderGap {

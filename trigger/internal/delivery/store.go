@@ -33,29 +33,25 @@ type Store interface {
 	Delete(ctx context.Context, c *StoredChange) error
 }
 
-// DeadLetter is the part of a dead letter that delivery decides.
+// DeadLetter is the part of a dead letter that delivery decides. Its times are on the service's
+// clock.
 type DeadLetter struct {
 	Attempts int       // calls with the change; 0 if it was never tried
 	Cause    error     // of the last call; nil if the change follows a dead letter of its key
-	Time     time.Time // when it was given up or postponed, on the service's clock
+	Time     time.Time // when it was given up or postponed
 	Order    int64     // place among the records of its key, see orderGap
 
 	IsPostponed bool      // it is not dead: the change is delivered again when it is due
-	Due         time.Time // on the service's clock, if it is postponed
+	Due         time.Time // if it is postponed
 	Since       time.Time // of the first failure, likewise; zero if it only follows another change
 	Postponed   int       // calls that have postponed it; 0 if it only follows another change
 }
 
-// StoredChange is a postponed change in the store. Its times are on the service's clock.
+// StoredChange is a postponed change in the store.
 type StoredChange struct {
 	feed.Change
-	LetterID  string
-	Due       time.Time
-	Time      time.Time // when it was postponed
-	Order     int64     // its place among the changes of its key
-	Since     time.Time // first failure; zero if no call failed with it
-	Attempts  int       // calls that failed with it
-	Postponed int       // calls that postponed it; 0 if it only follows a change that was
+	DeadLetter
+	LetterID string
 
 	name   string // of one in a list, see feed.Change
 	isSeen bool   // of one in a list: this owner's feed has shown it
