@@ -143,9 +143,7 @@ const AllLanes = -1
 type Delivery struct {
 	*laneShared
 	lanes     []*lane
-	inboxes   []inbox     // of the lanes
-	settling  *time.Timer // of dispatchNext; the goroutine that takes pages owns it and laneEnds
-	laneEnds  []int       // of sortByLane
+	laneEnds  []int       // of sortByLane; the goroutine that takes pages owns it
 	hasStored atomic.Bool // LoadStored has succeeded
 }
 
@@ -165,7 +163,6 @@ func New(c Config, calls Calls, store Store) *Delivery {
 	}, laneEnds: make([]int, c.Lanes)}
 	d.leftAhead.Store(-1)
 	for i := range c.Lanes {
-		d.inboxes = append(d.inboxes, make(inbox, 1))
 		d.lanes = append(d.lanes, newLane(d.laneShared, i))
 	}
 	return d

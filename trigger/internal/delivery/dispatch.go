@@ -25,7 +25,7 @@ func (d *Delivery) Run(ctx, held context.Context, pages <-chan *feed.Page) error
 	if len(d.lanes) == 1 { // it takes no page during a call
 		return d.lanes[0].deliverAll(ctx, held, func(ctx context.Context, timeout <-chan time.Time) (items []*Item, open bool, err error) {
 			open, err = d.dispatchNext(ctx, pages, timeout)
-			return d.inboxes[0].takeAll(), open, err
+			return d.lanes[0].inbox.takeAll(), open, err
 		})
 	}
 	owned := ctx
@@ -35,9 +35,9 @@ func (d *Delivery) Run(ctx, held context.Context, pages <-chan *feed.Page) error
 		d.dispatchNext(ctx, pages, nil)
 	}
 	var working sync.WaitGroup
-	for i, l := range d.lanes {
+	for _, l := range d.lanes {
 		working.Go(func() {
-			if err := l.deliverAll(ctx, held, d.inboxes[i].receive); err != nil {
+			if err := l.deliverAll(ctx, held, l.inbox.receive); err != nil {
 				stop(err)
 			}
 		})
@@ -45,8 +45,8 @@ func (d *Delivery) Run(ctx, held context.Context, pages <-chan *feed.Page) error
 	for open := true; open; {
 		open, _ = d.dispatchNext(ctx, pages, nil)
 	}
-	for _, inbox := range d.inboxes {
-		close(inbox)
+	for _, l := range d.lanes {
+		close(l.inbox)
 	}
 	working.Wait()
 	if err := context.Cause(ctx); !errors.Is(err, ErrLeftAside) {
@@ -88,7 +88,7 @@ func (d *Delivery) dispatchNext(ctx context.Context, pages <-chan *feed.Page, ti
 		if mayRead {
 			d.stalled.Store(false)
 		} else if allowed = nil; len(d.lanes) > 1 && d.allAtRest() {
-			end = d.settled(settleTime)
+			end = time.After(settleTime)
 		}
 		if mayRead && d.untaken.page != nil {
 			break
@@ -124,7 +124,7 @@ func (d *Delivery) fillInboxes(items []Item) {
 	begin, pointers := 0, items[0].inPage.pointers
 	for lane, end := range d.sortByLane(items, pointers) {
 		if end > begin {
-			d.inboxes[lane].put(pointers[begin:end:end])
+			d.lanes[lane].inbox.put(pointers[begin:end:end])
 		}
 		begin = end
 	}
@@ -163,16 +163,6 @@ func (d *Delivery) laneOf(c *Item) int {
 // were dispatched to them.
 const settleTime = time.Millisecond
 
-// settled returns a channel that receives after a time, until the next call.
-func (d *Delivery) settled(wait time.Duration) <-chan time.Time {
-	if d.settling == nil {
-		d.settling = time.NewTimer(wait)
-	} else {
-		d.settling.Reset(wait)
-	}
-	return d.settling.C
-}
-
 // stallLanes tells several lanes that a limit has stopped reading while none of them is at
 // work that could clear it. Their batches wait for no further changes then:
 //
@@ -182,12 +172,12 @@ func (d *Delivery) settled(wait time.Duration) <-chan time.Time {
 //
 // While a call runs its end may clear the limit, and the batches of other lanes wait as usual.
 func (d *Delivery) stallLanes(ctx context.Context) {
-	if !d.allAtRest() || slices.ContainsFunc(d.inboxes, func(b inbox) bool { return len(b) > 0 }) {
+	if !d.allAtRest() || slices.ContainsFunc(d.lanes, func(l *lane) bool { return len(l.inbox) > 0 }) {
 		return // the lane that takes them in rests again afterwards
 	}
 	d.stalled.Store(true)
-	for _, inbox := range d.inboxes {
-		inbox.put(nil)
+	for _, l := range d.lanes {
+		l.inbox.put(nil)
 		_ = backoff.Sleep(ctx, time.Microsecond) // lanes get an order, so that a simulated run repeats
 	}
 }

@@ -19,6 +19,7 @@ import (
 type lane struct {
 	*laneShared
 	laneIndex   int
+	inbox       inbox
 	fresh       freshQueue
 	keys        laneKeys
 	sink        sinkHealth
@@ -32,7 +33,7 @@ func newLane(shared *laneShared, index int) *lane {
 	elapsed := make(chan time.Time)
 	close(elapsed)
 	return &lane{
-		laneShared: shared, laneIndex: index, alreadyOver: elapsed,
+		laneShared: shared, laneIndex: index, inbox: make(inbox, 1), alreadyOver: elapsed,
 		fresh: freshQueue{laneShared: shared},
 		keys:  laneKeys{laneShared: shared, laneIndex: index, storedSeq: firstStoredSeq},
 	}
@@ -116,12 +117,7 @@ func (l *lane) takeArrived(ctx context.Context, from itemSource) error {
 // receive takes the next changes that come in.
 func (l *lane) receive(ctx context.Context, from itemSource, timeout <-chan time.Time) error {
 	if l.fresh.isClosed { // only time passes
-		select {
-		case <-timeout:
-			return errTimeOver
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+		from = inbox(nil).receive
 	}
 	items, isOpen, err := from(ctx, timeout)
 	if err != nil {
@@ -141,8 +137,8 @@ func (l *lane) waitForWork(ctx context.Context, from itemSource, now, ready time
 		return err
 	}
 	l.noteRetryDue()
-	wakeTime := l.sink.nextRetry(earlier(l.keys.earliestDue(), l.keys.nextPostponed(now)))
-	wakeTime = earlier(wakeTime, l.sink.nextFresh(ready))
+	wakeTime := l.sink.nextCall(earlier(l.keys.earliestDue(), l.keys.nextPostponed(now)), l.sink.tried.retry)
+	wakeTime = earlier(wakeTime, l.sink.nextCall(ready, l.sink.tried.fresh))
 	if leave := l.leaveAside.Load(); leave != nil && l.fresh.hasEnded() {
 		if !now.Before(*leave) {
 			return ErrLeftAside

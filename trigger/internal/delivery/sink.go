@@ -54,15 +54,10 @@ func (s *sinkHealth) failed(keys map[uint64]bool, retry bool, failures int, now 
 		s.allFailed = map[uint64]bool{}
 	}
 	maps.Copy(s.allFailed, keys)
-	switch {
-	case !s.isOutage():
-		return
-	case retry:
-		s.tried.retry = true
-	default:
-		s.tried.fresh = true
+	if s.isOutage() {
+		s.tried = probes{s.tried.retry || retry, s.tried.fresh || !retry}
+		s.pauseUntil = now.Add(p.wait(failures))
 	}
-	s.pauseUntil = now.Add(p.wait(failures))
 }
 
 // haveCommonKey reports whether two groups have a key in common.
@@ -95,13 +90,9 @@ func (s *sinkHealth) mayCall(now time.Time) probes {
 	return probes{!s.tried.retry, !s.tried.fresh}
 }
 
-// nextRetry returns when a retry that is due at a time may be made.
-func (s *sinkHealth) nextRetry(due time.Time) time.Time { return s.notBefore(due, s.tried.retry) }
-
-// nextFresh returns when a fresh batch that is ready at a time may be delivered.
-func (s *sinkHealth) nextFresh(ready time.Time) time.Time { return s.notBefore(ready, s.tried.fresh) }
-
-func (s *sinkHealth) notBefore(t time.Time, tried bool) time.Time {
+// nextCall returns when a call that is ready at a time may be made. tried says that one of its
+// kind was.
+func (s *sinkHealth) nextCall(t time.Time, tried bool) time.Time {
 	if !t.IsZero() && tried && s.isOutage() && t.Before(s.pauseUntil) {
 		return s.pauseUntil
 	}
