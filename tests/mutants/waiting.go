@@ -40,7 +40,7 @@ var waitingKeys = []mutant{
 		{"trigger/internal/delivery/lane.go", "return l.unload(), nil", "return false, nil"},
 	}},
 	{"handled-change-keeps-keys-from-the-store", "a handled change that waits for a request is not the oldest waiting key", []edit{
-		{"trigger/internal/delivery/progress.go", "\treturn p.firstUnhandled()\n", "\tif len(p.aside) > 0 {\n\t\treturn p.aside[0]\n\t}\n\treturn nil\n"},
+		{"trigger/internal/delivery/progress.go", "\treturn first, unacknowledged\n", "\tif len(p.aside) > 0 {\n\t\tfirst = p.aside[0]\n\t}\n\treturn first, unacknowledged\n"},
 	}},
 	{"suspect-goes-to-the-store", "a suspect does not go to the store at a limit", []edit{
 		{"trigger/internal/delivery/keys.go", "g.items[0].aside == first && !g.suspect {", "g.items[0].aside == first {"},

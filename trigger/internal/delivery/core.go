@@ -217,8 +217,9 @@ func (s *laneShared) mayRead() bool { return s.readRoom() > 0 }
 func (s *laneShared) readRoom() int {
 	crowded := s.waitingKeys.Load() > finished.MaxMarks
 	ahead := s.progress.ahead(crowded)
+	_, unacknowledged := s.progress.firstWaiting()
 	if ahead >= s.config.MaxAhead || s.waitingGroups.Load() >= maxRecords ||
-		s.asideBytes.Load() >= maxAsideBytes || s.progress.unacknowledged() >= maxUnacknowledged {
+		s.asideBytes.Load() >= maxAsideBytes || unacknowledged >= maxUnacknowledged {
 		return 0
 	}
 	return s.config.mostTaken() - ahead
@@ -233,10 +234,9 @@ const (
 )
 
 // limitReached returns an error that names the limit that waiting keys have brought the range
-// to, or nil. first is the first change of the oldest one, or nil. isLeaving says that the owner
+// to, or nil. first and unacknowledged are those of firstWaiting. isLeaving says that the owner
 // leaves them to the next one.
-func (s *laneShared) limitReached(first *asideChange, isLeaving bool) error {
-	unacknowledged := s.progress.unacknowledged()
+func (s *laneShared) limitReached(first *asideChange, unacknowledged int64, isLeaving bool) error {
 	switch {
 	case s.asideBytes.Load() >= maxAsideBytes:
 		return fmt.Errorf("changes of waiting keys take %d MiB of memory", maxAsideBytes>>20)

@@ -171,8 +171,8 @@ func (l *lane) isLeaving(now time.Time) bool {
 // this lane. If all waiting keys come from the store, it unloads one of these. If the store
 // does not keep changes, reading waits, and status names the limit.
 func (l *lane) makeRoom(ctx context.Context, now time.Time, isLeaving bool) (isMade bool, err error) {
-	first := l.progress.firstWaiting()
-	limit := l.limitReached(first, isLeaving)
+	first, unacknowledged := l.progress.firstWaiting()
+	limit := l.limitReached(first, unacknowledged, isLeaving)
 	if limit == nil {
 		return false, nil
 	}

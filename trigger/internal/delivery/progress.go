@@ -211,22 +211,16 @@ func (p *progress) ahead(crowded bool) int {
 	return int(changes + filtered/filteredPerChange)
 }
 
-// unacknowledged returns the number of changes from the first one of a waiting key to Q. A
-// handled change that waits for a request does not count: the next request covers it.
-func (p *progress) unacknowledged() int64 {
+// firstWaiting returns the first change that is set aside and waits for a call, or nil, and the
+// number of changes from it to Q. A handled change that waits for a request does not count: the
+// next request covers it.
+func (p *progress) firstWaiting() (first *asideChange, unacknowledged int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if first := p.firstUnhandled(); first != nil && first.seq <= p.reached.seq {
-		return p.reached.read - first.prefixEnd.read
+	if first = p.firstUnhandled(); first != nil && first.seq <= p.reached.seq {
+		unacknowledged = p.reached.read - first.prefixEnd.read
 	}
-	return 0
-}
-
-// firstWaiting returns the first change that is set aside and waits for a call, or nil.
-func (p *progress) firstWaiting() *asideChange {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.firstUnhandled()
+	return first, unacknowledged
 }
 
 // allFinished reports whether every change that was read is finished, or at least handled.
