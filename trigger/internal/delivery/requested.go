@@ -42,15 +42,6 @@ func (p *progress) answerCall(handled []*Item, v Verdict) {
 	p.request, p.asideStale = max(p.request, v.Requested), true
 }
 
-// requestCheckpoint saves the last position before which every change was handled by a call
-// up to that number, or needs no request.
-func (p *progress) requestCheckpoint(answered int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.request, p.asideStale = max(p.request, answered+1), true
-	p.settle()
-}
-
 // passItems moves over the changes at the start of a page that have left it. The lock is held.
 func (p *progress) passItems(o *openPage) {
 	for ; o.passed < len(o.items) && o.items[o.passed].inPage == nil; o.passed++ {

@@ -142,6 +142,7 @@ func (d *Delivery) RequestCheckpoint(ctx context.Context, answered int64) error 
 		}
 		d.uncovered.remove(stored.LetterID)
 	}
-	d.progress.requestCheckpoint(answered)
+	d.progress.answerCall(nil, Verdict{Requested: answered + 1})
+	d.progress.finishItems(nil)
 	return nil
 }
