@@ -19,10 +19,10 @@ var keyMarks = []mutant{
 		{"trigger/internal/delivery/marks.go", "max(feed.LSNOf(p.reached.position), p.inherited.Reached)", "max(feed.LSNOf(p.reached.position), 0*p.inherited.Reached)"},
 	}},
 	{"foreign-finished-trusted", "finished changes of another function, position or owner do not count", []edit{
-		{"trigger/internal/delivery/marks.go", "|| v.Binding != c.Finished ||", "||"},
+		{"trigger/internal/delivery/marks.go", "v.Binding != c.Finished || reached", "reached"},
 	}},
 	{"finished-of-a-merged-range", "in a merged range LSNs do not tell which changes are finished", []edit{
-		{"trigger/internal/delivery/marks.go", "|| c.MergedRange || v.Binding", "|| v.Binding"},
+		{"trigger/internal/delivery/marks.go", "if !c.MergedRange {\n\t\tv, _ =", "if true {\n\t\tv, _ ="},
 	}},
 	{"buffered-change-finished", "a change that the sink buffers is finished only when a request covers it", []edit{
 		{"trigger/internal/delivery/requested.go", "return c.isHandled && c.answered < p.request", "return c.isHandled"},

@@ -58,7 +58,8 @@ const (
 )
 
 func newIsolation(c Config) *isolation {
-	s := &isolation{inherited: c.readByFormer(), mostAhead: int64(c.mostTaken())}
+	_, reached := c.inheritedValue()
+	s := &isolation{inherited: reached, mostAhead: int64(c.mostTaken())}
 	if c.Announce {
 		s.endsAt.Store(math.MaxInt64)
 		s.pageTaken(0, 0)

@@ -64,23 +64,15 @@ func (p *progress) firstUnhandled() *asideChange {
 }
 
 // inheritedValue returns the value that the owner before has saved, or the zero value if it
-// is void.
-func (c *Config) inheritedValue() finished.Value {
-	v, ok := finished.Parse(c.SavedFinished)
-	if !ok || c.MergedRange || v.Binding != c.Finished || v.Reached <= feed.LSNOf(c.Continuation) {
-		return finished.Value{}
+// is void, and its Q, or 0 if it has saved none: it has read so far in any case.
+func (c *Config) inheritedValue() (v finished.Value, reached int64) {
+	if !c.MergedRange {
+		v, _ = finished.Parse(c.SavedFinished)
 	}
-	return v
-}
-
-// readByFormer returns the Q of the owner before as an LSN, or 0 if it has saved none. It has
-// read so far, whether the value is void or not.
-func (c *Config) readByFormer() int64 {
-	v, _ := finished.Parse(c.SavedFinished)
-	if c.MergedRange {
-		return 0
+	if reached = v.Reached; v.Binding != c.Finished || reached <= feed.LSNOf(c.Continuation) {
+		return finished.Value{}, reached
 	}
-	return v.Reached
+	return v, reached
 }
 
 // isInherited reports whether an earlier owner has finished a change behind the position at

@@ -59,7 +59,7 @@ type boundary struct {
 
 func newProgress(c Config, advance func(string, time.Time)) *progress {
 	start := boundary{position: c.Continuation}
-	inherited := c.inheritedValue()
+	inherited, _ := c.inheritedValue()
 	request := int64(math.MaxInt64)
 	if c.Checkpoint.Manual {
 		request = 1
