@@ -10,7 +10,7 @@ var storeCalls = []mutant{
 		{"trigger/deadletterwrite.go", "callErr := errStoreGoexit", "var callErr error"},
 	}},
 	{"covered-letter-loaded", "a change that a request covers while its key is loaded is not delivered again", []edit{
-		{"trigger/internal/delivery/postponed.go", "s.letters.deleted[stored.LetterID] ||", "func() bool { uncovered = k.uncovered.letterIDs(); return s.letters.deleted[stored.LetterID] }() ||"},
+		{"trigger/internal/delivery/postponed.go", "\t\tisUncovered := ", "\t\tuncovered = k.uncovered.letters()\n\t\tisUncovered := "},
 	}},
 	{"uncovered-keys-not-counted", "keys that wait for a request count among the postponed ones", []edit{
 		{"trigger/internal/delivery/postponed.go", "return maxPostponed - keys - uncovered", "_ = uncovered\n\treturn maxPostponed - keys"},

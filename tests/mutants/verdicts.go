@@ -48,10 +48,10 @@ var verdicts = []mutant{
 		{"function/app/internal/metrics/metrics.go", "outcomeDelivered).Add(float64(e.Handled))", "outcome).Add(float64(e.Handled))"},
 	}},
 	{"uncovered-letter-deleted", "a postponed change stays in the store until a request covers it", []edit{
-		{"trigger/internal/delivery/uncovered.go", "\t\tk.uncovered.add(handled, v.Answered)\n\t\tk.finishItems(handled)\n\t\treturn nil", "\t\treturn k.finish(ctx, handled)"},
+		{"trigger/internal/delivery/uncovered.go", "\t\tk.uncovered.add(handled)\n\t\tk.finishItems(handled)\n\t\treturn nil", "\t\treturn k.finish(ctx, handled)"},
 	}},
 	{"uncovered-letter-loaded", "a postponed change that waits for a request is not delivered again by its owner", []edit{
-		{"trigger/internal/delivery/postponed.go", "|| uncovered[stored.LetterID]", "|| uncovered == nil"},
+		{"trigger/internal/delivery/postponed.go", "|| isUncovered {", "|| isUncovered && false {"},
 	}},
 	{"uncovered-letter-forgotten", "a range with a postponed change that waits for a request is drained again", []edit{
 		{"trigger/internal/delivery/delivery.go", "return postponed + uncovered, earlier(due, since)", "_, _ = uncovered, since\n\treturn postponed, due"},

@@ -83,7 +83,7 @@ func TestLetterLeavesRoomBehindOneThatWaitsForARequest(t *testing.T) {
 	k := &laneKeys{laneShared: &laneShared{config: Config{FirstOrder: 5}, blockedKeys: &blockedKeys{listed: &BlockedKeys{}}}}
 	c := &Item{stored: &StoredChange{DeadLetter: DeadLetter{Order: 5}}}
 	c.orderKey = k.keyOf(&Item{})
-	k.uncovered.add([]*Item{c}, 1)
+	k.uncovered.add([]*Item{c})
 	if next := k.orderOf(&Item{}, true); next < 5+orderGap {
 		t.Errorf("the letter has the number %d behind 5", next)
 	}

@@ -22,30 +22,33 @@ type uncoveredLetters struct {
 	list []uncoveredLetter // in no order
 }
 
-// uncoveredLetter is a letter, and the call that handled its change.
+// uncoveredLetter is the letter of a change, handled by the call Item.answered.
 type uncoveredLetter struct {
-	stored   *StoredChange
-	key      uint64 // order key
-	answered int64  // Verdict.Answered of the call
-	since    time.Time
+	*Item
+	since time.Time
 }
 
 // add adds the letters of the changes that come from the store.
-func (u *uncoveredLetters) add(items []*Item, answered int64) {
+func (u *uncoveredLetters) add(items []*Item) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, c := range items {
 		if c.stored != nil {
-			u.list = append(u.list, uncoveredLetter{c.stored, c.orderKey, answered, time.Now()})
+			u.list = append(u.list, uncoveredLetter{c, time.Now()})
 		}
 	}
 }
 
-// coveredBy returns the letters that a request covers.
-func (u *uncoveredLetters) coveredBy(requested int64) (covered []*StoredChange) {
+// letters returns the letters of this moment.
+func (u *uncoveredLetters) letters() []uncoveredLetter {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for _, letter := range u.list {
+	return slices.Clone(u.list)
+}
+
+// coveredBy returns the letters that a request covers.
+func (u *uncoveredLetters) coveredBy(requested int64) (covered []*StoredChange) {
+	for _, letter := range u.letters() {
 		if letter.answered < requested {
 			covered = append(covered, letter.stored)
 		}
@@ -55,10 +58,8 @@ func (u *uncoveredLetters) coveredBy(requested int64) (covered []*StoredChange) 
 
 // lastOrder returns the place of the last letter of a key, 0 if it has none.
 func (u *uncoveredLetters) lastOrder(key uint64) (last int64) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for _, letter := range u.list {
-		if letter.key == key {
+	for _, letter := range u.letters() {
+		if letter.orderKey == key {
 			last = max(last, letter.stored.Order)
 		}
 	}
@@ -72,25 +73,12 @@ func (u *uncoveredLetters) remove(id string) {
 	u.list = slices.DeleteFunc(u.list, func(letter uncoveredLetter) bool { return letter.stored.LetterID == id })
 }
 
-// letterIDs returns the IDs of the letters.
-func (u *uncoveredLetters) letterIDs() map[string]bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	ids := make(map[string]bool, len(u.list))
-	for _, letter := range u.list {
-		ids[letter.stored.LetterID] = true
-	}
-	return ids
-}
-
 // total returns the number of keys that have such letters, and when the first of them was
 // handled.
 func (u *uncoveredLetters) total() (keys int, since time.Time) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
 	seen := map[uint64]bool{}
-	for _, letter := range u.list {
-		seen[letter.key] = true
+	for _, letter := range u.letters() {
+		seen[letter.orderKey] = true
 		since = earlier(since, letter.since)
 	}
 	return len(seen), since
@@ -111,7 +99,7 @@ func (k *laneKeys) finishHandled(ctx context.Context, handled []*Item, v Verdict
 				k.states[c.orderKey].letters.removed(c.stored)
 			}
 		}
-		k.uncovered.add(handled, v.Answered)
+		k.uncovered.add(handled)
 		k.finishItems(handled)
 		return nil
 	}
