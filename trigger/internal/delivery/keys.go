@@ -217,22 +217,14 @@ func (k *laneKeys) oldestWaiting(first *asideChange) (*laneKey, *group) {
 	return nil, nil
 }
 
-// nextDue returns the group that has been due for longest, or nil.
-func (k *laneKeys) nextDue(now time.Time) (next *group) {
+// nextDue returns the group that is due first, and when, or nil and the zero time.
+func (k *laneKeys) nextDue() (next *group, due time.Time) {
 	for _, g := range k.groups {
-		if !g.due.After(now) && (next == nil || g.due.Before(next.due) || g.due.Equal(next.due) && g.items[0].Seq < next.items[0].Seq) {
-			next = g
+		if next == nil || cmp.Or(g.due.Compare(due), cmp.Compare(g.items[0].Seq, next.items[0].Seq)) < 0 {
+			next, due = g, g.due
 		}
 	}
-	return next
-}
-
-// earliestDue returns when the next group is due, or the zero time.
-func (k *laneKeys) earliestDue() (due time.Time) {
-	for _, g := range k.groups {
-		due = earlier(due, g.due)
-	}
-	return due
+	return next, due
 }
 
 // pullForward makes groups that waited for the sink due as their own failures say: parts that

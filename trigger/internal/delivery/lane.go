@@ -70,12 +70,13 @@ func (l *lane) nextGroup(ctx context.Context, from itemSource) (g *group, err er
 		}
 		now := time.Now()
 		probe := l.sink.mayCall(now)
-		due, stored, ready := l.keys.nextDue(now), l.keys.duePostponed(now, l.isLeaving(now)), l.fresh.readyAt(now)
-		hasRetry, hasBatch := (due != nil || stored != nil) && probe.retry, isDue(ready, now) && probe.fresh
+		next, due := l.keys.nextDue()
+		stored, ready := l.keys.duePostponed(now, l.isLeaving(now)), l.fresh.readyAt(now)
+		hasRetry, hasBatch := (isDue(due, now) || stored != nil) && probe.retry, isDue(ready, now) && probe.fresh
 		switch {
 		case hasRetry && (l.retryNext || !hasBatch):
 			l.retryNext = false
-			g, err = l.takeRetry(ctx, due, stored)
+			g, err = l.takeRetry(ctx, next, stored)
 		case hasBatch:
 			l.retryNext = true
 			g, err = l.cutBatch(ctx)
@@ -137,7 +138,8 @@ func (l *lane) waitForWork(ctx context.Context, from itemSource, now, ready time
 		return err
 	}
 	l.noteRetryDue()
-	wakeTime := l.sink.nextCall(earlier(l.keys.earliestDue(), l.keys.nextPostponed(now)), l.sink.tried.retry)
+	_, due := l.keys.nextDue()
+	wakeTime := l.sink.nextCall(earlier(due, l.keys.nextPostponed(now)), l.sink.tried.retry)
 	wakeTime = earlier(wakeTime, l.sink.nextCall(ready, l.sink.tried.fresh))
 	if leave := l.leaveAside.Load(); leave != nil && l.fresh.hasEnded() {
 		if !now.Before(*leave) {
@@ -225,19 +227,19 @@ func (l *lane) unload() (isMade bool) {
 // noteRetryDue notes when the first change that is set aside is due, for the next owner.
 // Those that wait for no retry, but for a call, are due.
 func (l *lane) noteRetryDue() {
-	var due *time.Time
+	var retryDue *time.Time
 	isAside := func(c *Item) bool { return c.aside != nil }
-	switch earliest := l.keys.earliestDue(); {
-	case slices.ContainsFunc(l.fresh.items, isAside), l.keys.waiting > 0 && earliest.IsZero():
-		due = &time.Time{}
-	case !earliest.IsZero():
-		served := l.calls.ServiceNow().Add(time.Until(earliest))
-		due = &served
+	switch next, due := l.keys.nextDue(); {
+	case slices.ContainsFunc(l.fresh.items, isAside), l.keys.waiting > 0 && next == nil:
+		retryDue = &time.Time{}
+	case next != nil:
+		served := l.calls.ServiceNow().Add(time.Until(due))
+		retryDue = &served
 	}
-	l.retryDue.Store(due)
+	l.retryDue.Store(retryDue)
 }
 
-// takeRetry takes the group that is due, or loads postponed changes if these were due
+// takeRetry takes the group that is due first, or loads postponed changes if these are due
 // before it; their keys wait then, as those of a failed group. It returns nil if no change is
 // to be delivered: they are not due yet, or not in the store any more, or their keys are
 // blocked now.
