@@ -18,18 +18,12 @@ type freshQueue struct {
 	isStalled     bool      // the dispatcher has said so since the last ones came in, see dispatch.go
 }
 
-// arrived takes the time at which changes came in.
-func (q *freshQueue) arrived(now time.Time) {
-	q.lastArrival = now
-	if len(q.items) == 0 {
-		q.oldestArrival, q.hasWaited = now, false
-	}
-}
-
-// add appends changes. It takes over the slice.
+// add appends those of the changes that come in at this moment that do not wait. It takes over
+// the slice.
 func (q *freshQueue) add(items []*Item) {
+	q.lastArrival = time.Now()
 	if len(q.items) == 0 {
-		q.items = items
+		q.items, q.oldestArrival, q.hasWaited = items, q.lastArrival, false
 	} else {
 		q.items = append(q.items, items...)
 	}

@@ -126,7 +126,6 @@ func (l *lane) receive(ctx context.Context, from itemSource, timeout <-chan time
 	}
 	l.fresh.isClosed, l.fresh.isStalled = !isOpen, len(items) == 0 && l.config.Lanes > 1
 	if len(items) > 0 {
-		l.fresh.arrived(time.Now())
 		l.fresh.add(l.keys.arrived(items))
 	}
 	return nil

@@ -38,10 +38,8 @@ func TestRestOfReleasedChangesIsReady(t *testing.T) {
 		var config Config
 		config.BatchWindow, config.MaxItemsPerInvocation, config.BatchBytes, config.Lanes = 30*time.Second, 3, 1<<20, 8
 		q := freshQueue{laneShared: &laneShared{config: config}}
-		q.arrived(time.Now())
 		q.add(numbered(3))
 		time.Sleep(time.Second)
-		q.arrived(time.Now())
 		q.add(numbered(4))
 		q.putBack(numbered(1, 2))
 		if batch := q.cut(); len(batch) != 3 {
@@ -51,7 +49,6 @@ func TestRestOfReleasedChangesIsReady(t *testing.T) {
 			t.Errorf("the rest waits %v", q.readyAt(now).Sub(now))
 		}
 		q.cut()
-		q.arrived(time.Now())
 		q.add(numbered(5))
 		if now := time.Now(); q.readyAt(now).Sub(now) != config.BatchWindow {
 			t.Errorf("a later change waits %v", q.readyAt(now).Sub(now))
