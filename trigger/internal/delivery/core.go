@@ -65,11 +65,6 @@ func (s *laneShared) takePart(room int) []Item {
 		s.retries.matchPage(items, s.takenPart.lsn)
 		s.isolation.pageTaken(s.takenPart.lsn, s.progress.newest())
 	}
-	if s.config.Lanes > 1 || s.config.BlockKeys {
-		for i := range items {
-			s.keyOf(&items[i])
-		}
-	}
 	for _, page := range released {
 		s.calls.ReleasePage(page, handedOver)
 	}
