@@ -66,17 +66,23 @@ func (q *freshQueue) isFull() bool {
 // batchSize is the number of changes that the next batch takes. A group with a history of an
 // earlier owner is a batch of its own.
 func (q *freshQueue) batchSize() int {
-	bytes, limit := 0, q.config.MaxItemsPerInvocation
+	limit := q.config.MaxItemsPerInvocation
 	if resumed := q.items[0].resumedRecord; resumed != nil {
 		limit = min(limit, q.retries.groupLength(resumed, q.items))
 	}
-	for i, c := range q.items {
-		bytes += c.Size()
-		if i > 0 && (i == limit || bytes > q.config.BatchBytes || c.resumedRecord != nil) {
+	return q.config.batchLength(q.items, limit)
+}
+
+// batchLength returns how many of the first changes make a batch of limit changes at most, which is
+// one at least.
+func (p *BatchPolicy) batchLength(items []*Item, limit int) int {
+	bytes := 0
+	for i, c := range items {
+		if bytes += c.Size(); i > 0 && (i == limit || bytes > p.BatchBytes || c.resumedRecord != nil) {
 			return i
 		}
 	}
-	return len(q.items)
+	return len(items)
 }
 
 // cut takes the next batch. Changes are received until a batch is full, so the others came

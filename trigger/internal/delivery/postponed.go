@@ -313,7 +313,6 @@ func (k *laneKeys) readKey(ctx context.Context, s *laneKey) (items []*Item, err 
 	var late []StoredChange
 	read := map[string]*Item{}         // by version
 	uncovered := k.uncovered.letters() // before the store answers: another lane may delete some meanwhile
-	bytes := 0
 	s.letters.hasMore = false
 	err = k.deadLetters.LoadKey(ctx, s.letters.key, func(stored StoredChange) bool {
 		c := &Item{Change: stored.Change, stored: &stored}
@@ -334,12 +333,10 @@ func (k *laneKeys) readKey(ctx context.Context, s *laneKey) (items []*Item, err 
 			late = append(late, stored)
 			return true
 		}
-		read[version], items, bytes = c, insertStored(items, c), bytes+c.Size()
-		kept := k.fitting(items, bytes)
-		for _, left := range items[kept:] {
-			bytes, s.letters.hasMore = bytes-left.Size(), true
+		read[version], items = c, insertStored(items, c)
+		if n := k.config.batchLength(items, k.config.MaxItemsPerInvocation); n < len(items) {
+			items, s.letters.hasMore = items[:n], true
 		}
-		items = items[:kept]
 		return s.letters.isMixed || !s.letters.hasMore
 	})
 	if err != nil {
@@ -377,16 +374,6 @@ func (k *laneKeys) inheritLate(s *laneKey, late []StoredChange) {
 		c.isLate, k.hasListed = !k.config.MergedRange, true
 		s.letters.inherit(c)
 	}
-}
-
-// fitting returns how many of the first changes make a batch, which is one at least.
-func (k *laneKeys) fitting(items []*Item, bytes int) int {
-	n := len(items)
-	for n > 1 && (n > k.config.MaxItemsPerInvocation || bytes > k.config.BatchBytes) {
-		n--
-		bytes -= items[n].Size()
-	}
-	return n
 }
 
 func (k *laneKeys) deleteOutdated(ctx context.Context, s *laneKey, outdated []*Item) error {
