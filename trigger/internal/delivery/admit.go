@@ -43,10 +43,6 @@ const (
 	AdmitBlock                     // it is put into the store behind the dead letters of its key
 )
 
-func (a Admission) String() string {
-	return [...]string{"deliver", "finish", "queue", "postpone", "ask", "block"}[a]
-}
-
 // Admit says whether a change may be delivered, or where it waits behind others of its key.
 func Admit(k KeyState) Admission {
 	switch {

@@ -26,3 +26,7 @@ func TestAdmit(t *testing.T) {
 		}
 	}
 }
+
+func (a Admission) String() string {
+	return [...]string{"deliver", "finish", "queue", "postpone", "ask", "block"}[a]
+}

@@ -30,10 +30,6 @@ const (
 	effectRelease                    // the worker ends; the history of the changes is saved
 )
 
-func (k effectKind) String() string {
-	return [...]string{"finish", "accept", "postpone", "follow", "free", "fail", "resume", "wait", "give up", "release"}[k]
-}
-
 // callState is the state after which [effectsOf] finds effects. None of it is changed.
 type callState struct {
 	policy          Policy

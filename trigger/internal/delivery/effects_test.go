@@ -122,3 +122,7 @@ func describeEffect(e effect, now time.Time) string {
 	}
 	return text
 }
+
+func (k effectKind) String() string {
+	return [...]string{"finish", "accept", "postpone", "follow", "free", "fail", "resume", "wait", "give up", "release"}[k]
+}
