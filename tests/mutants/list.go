@@ -342,7 +342,7 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/batching.go", "min(limit, q.retries.groupLength(resumed, q.items))", "min(limit, max(resumed.Size, 1))"},
 	}},
 	{"half-of-hanging-group-is-hung", "only the hanging change is dead-lettered for it", []edit{
-		{"trigger/internal/delivery/retrypolicy.go", "a.Retry.Hung = !p.splitsGroup(g.Size)\n\t\tif a.Retry.Hung {", "a.Retry.Hung = true\n\t\tif !p.splitsGroup(g.Size) {"},
+		{"trigger/internal/delivery/retrypolicy.go", "a.Retry.Hung = !p.splitsGroup(len(g.items))\n\t\tif a.Retry.Hung {", "a.Retry.Hung = true\n\t\tif !p.splitsGroup(len(g.items)) {"},
 	}},
 	{"announcement-outlives-its-call", "a change whose call has failed is not a suspect of the next owner", []edit{
 		{"trigger/internal/delivery/retrystate.go", "\tt.saved[r.First] = r\n\tdelete(t.announced, r.First)\n", "\tt.saved[r.First] = r\n"},

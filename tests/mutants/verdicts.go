@@ -33,7 +33,7 @@ var verdicts = []mutant{
 		{"trigger/handling.go", "noBisection: w.function.NoBisection", "noBisection: false"},
 	}},
 	{"halving-waits", "a batch that is given up without a name is halved at once", []edit{
-		{"trigger/internal/delivery/retrypolicy.go", "a.Step, a.Retry = Split, g.Retry.forPart()", "a.afterFailure(g, v.Err, lane, p, now)"},
+		{"trigger/internal/delivery/retrypolicy.go", "a.Step, a.Retry = Split, g.retry.forPart()", "a.afterFailure(g, v.Err, lane, p, now)"},
 	}},
 	{"halving-is-a-stall", "a range whose batches are halved at once is not stalled", []edit{
 		{"trigger/failurestats.go", "if !isPostponing && v.Outcome != delivery.Halved {", "if !isPostponing {"},

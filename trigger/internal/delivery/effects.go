@@ -81,7 +81,7 @@ func failure(g, remainder *group, v Verdict, s callState) (effects []effect) {
 	}
 	isKnown := s.sink.knowsFailing(remainder.retry)
 	s.lane.Succeeded, s.lane.Repeated = isKnown || s.sink.worksFor(remainder.keys), s.sink.repeats(remainder.keys)
-	a := Decide(remainder.policyView(), v, s.lane, s.policy, s.now)
+	a := Decide(remainder, v, s.lane, s.policy, s.now)
 	if v.Outcome == Failed && !isKnown {
 		effects = append(effects, effect{kind: effectFail, keys: remainder.keys, action: &a})
 	}

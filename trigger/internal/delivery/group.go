@@ -17,11 +17,6 @@ type group struct {
 	isPaid       bool      // the rate allows its next call; a suspect may wait for the slot after that
 }
 
-// policyView describes the group to Decide.
-func (g *group) policyView() Group {
-	return Group{Size: len(g.items), Suspect: g.suspect, Retry: g.retry}
-}
-
 // size is the number of bytes of the changes.
 func (g *group) size() (bytes int) {
 	for _, c := range g.items {

@@ -309,7 +309,7 @@ func (l *lane) releaseKeys(keys map[uint64]bool) {
 
 // deliverGroup makes one call with a group and carries out the effects of its verdict.
 func (l *lane) deliverGroup(ctx, held context.Context, g *group) error {
-	a := Decide(g.policyView(), Verdict{}, l.laneState(), l.config.Policy, time.Now())
+	a := Decide(g, Verdict{}, l.laneState(), l.config.Policy, time.Now())
 	if a.Step == GiveUp {
 		return l.carryOut(ctx, held, Verdict{Outcome: GivenUp}, decided(g, a, l.config.Policy))
 	}

@@ -33,13 +33,6 @@ type Policy struct {
 	JitterKey   []any         // spreads the waits of ranges and hosts
 }
 
-// Group describes changes that are delivered in one call.
-type Group struct {
-	Size    int
-	Suspect bool // the changes may end the process: they must be delivered in isolation
-	Retry   RetryState
-}
-
 // LaneState is the state that all groups of a lane, or of its range, share.
 type LaneState struct {
 	Failures  int       // failures of the sink: those since the last success of the lane that no group accounts for
@@ -124,24 +117,24 @@ const minCrashes = 5
 //     everything fails, the breaker lets BreakerPause pass before each further one.
 //   - Without a dead letter store nothing is given up: the group waits.
 //
-// g describes the changes that failed. If the call handled others, g.Retry has
-// no attempts yet: the failed changes are a new group.
-func Decide(g Group, v Verdict, lane LaneState, p Policy, now time.Time) Action {
-	a := Action{Retry: g.Retry, Failures: lane.Failures}
+// g has the changes that failed. If the call handled others, its history has no attempts yet:
+// the failed changes are a new group. It is not changed.
+func Decide(g *group, v Verdict, lane LaneState, p Policy, now time.Time) Action {
+	a := Action{Retry: g.retry, Failures: lane.Failures}
 	switch v.Outcome {
 	case NotCalled:
 		a.beforeCall(g, p, now)
 	case Failed:
 		a.afterFailure(g, v.Err, lane, p, now)
 	case GivenUp:
-		a.Step, a.Retry, a.Reason = GiveUp, g.Retry.countAttempt(p), v.Err
+		a.Step, a.Retry, a.Reason = GiveUp, g.retry.countAttempt(p), v.Err
 	case Halved:
-		a.Step, a.Retry = Split, g.Retry.forPart()
+		a.Step, a.Retry = Split, g.retry.forPart()
 	case Interrupted:
 		a.Step = Release
 	case Hung: // nothing can end the call; it is an attempt if the group cannot be halved
-		a.Step, a.Retry = Release, g.Retry.failedFirst(now)
-		a.Retry.Hung = !p.splitsGroup(g.Size)
+		a.Step, a.Retry = Release, g.retry.failedFirst(now)
+		a.Retry.Hung = !p.splitsGroup(len(g.items))
 		if a.Retry.Hung {
 			a.Retry = a.Retry.countAttempt(p)
 		}
@@ -149,11 +142,11 @@ func Decide(g Group, v Verdict, lane LaneState, p Policy, now time.Time) Action 
 	return a
 }
 
-func (a *Action) beforeCall(g Group, p Policy, now time.Time) {
-	if g.Suspect {
+func (a *Action) beforeCall(g *group, p Policy, now time.Time) {
+	if g.suspect {
 		a.Step = Isolate
 	}
-	switch r := g.Retry; {
+	switch r := g.retry; {
 	case !p.DeadLetters:
 	case r.Hung && r.isExhausted(p, now):
 		a.Step, a.Reason = GiveUp, &HungError{After: p.HungAfter}
@@ -162,8 +155,8 @@ func (a *Action) beforeCall(g Group, p Policy, now time.Time) {
 	}
 }
 
-func (a *Action) afterFailure(g Group, err error, lane LaneState, p Policy, now time.Time) {
-	r := g.Retry.failedFirst(now).countAttempt(p)
+func (a *Action) afterFailure(g *group, err error, lane LaneState, p Policy, now time.Time) {
+	r := g.retry.failedFirst(now).countAttempt(p)
 	r.Hung, r.Crashes = false, 0
 	switch {
 	case lane.Succeeded:
@@ -171,7 +164,7 @@ func (a *Action) afterFailure(g Group, err error, lane LaneState, p Policy, now 
 	case !lane.Repeated:
 		a.Failures++
 	}
-	if p.splitsGroup(g.Size) {
+	if p.splitsGroup(len(g.items)) {
 		a.Step, r = Split, r.forPart()
 	}
 	a.Retry = r

@@ -22,20 +22,20 @@ func TestDecide(t *testing.T) {
 		return p
 	}
 	failed := Verdict{Outcome: Failed, Err: bad}
-	alone := Group{Size: 1}
-	tried := func(attempts int) Group { return Group{Size: 1, Retry: RetryState{Attempts: attempts, Since: long}} }
-	crashed := func(crashes int) Group {
-		return Group{Size: 1, Suspect: true, Retry: RetryState{Crashes: crashes, Since: long}}
+	alone := groupOf(1, RetryState{})
+	tried := func(attempts int) *group { return groupOf(1, RetryState{Attempts: attempts, Since: long}) }
+	crashed := func(crashes int) *group {
+		return &group{items: make([]*Item, 1), suspect: true, retry: RetryState{Crashes: crashes, Since: long}}
 	}
 	tests := []struct {
 		name    string
-		group   Group
+		group   *group
 		verdict Verdict
 		lane    LaneState
 		policy  Policy
 		want    string // step, wait rounded up to its ceiling, attempts; then the reason
 	}{
-		{"a group is delivered", Group{Size: 5}, Verdict{}, LaneState{}, policy, "deliver"},
+		{"a group is delivered", groupOf(5, RetryState{}), Verdict{}, LaneState{}, policy, "deliver"},
 		{"a suspect is delivered in isolation", crashed(0), Verdict{}, LaneState{}, policy, "isolate"},
 		{"a suspect with few crashes still is", crashed(4), Verdict{}, LaneState{}, policy, "isolate"},
 		{"a crasher is given up without a call", crashed(5), Verdict{}, LaneState{}, policy, "give up: it may crash the process"},
@@ -44,20 +44,20 @@ func TestDecide(t *testing.T) {
 		{"an old crasher is given up by its age", crashed(5), Verdict{}, LaneState{},
 			policyWith(func(p *Policy) { p.MaxAttempts, p.RetryMaxAge = -1, time.Minute }), "give up: it may crash the process"},
 		{"without a store a crasher is delivered again", crashed(50), Verdict{}, LaneState{}, policyWith(func(p *Policy) { p.DeadLetters = false }), "isolate"},
-		{"a change that hung too often is given up without a call", Group{Size: 1, Retry: RetryState{Attempts: 3, Hung: true}}, Verdict{}, LaneState{},
+		{"a change that hung too often is given up without a call", groupOf(1, RetryState{Attempts: 3, Hung: true}), Verdict{}, LaneState{},
 			policy, "give up: handler has not returned"},
-		{"a change that hung once is delivered again", Group{Size: 1, Retry: RetryState{Attempts: 1, Hung: true}}, Verdict{}, LaneState{}, policy, "deliver"},
+		{"a change that hung once is delivered again", groupOf(1, RetryState{Attempts: 1, Hung: true}), Verdict{}, LaneState{}, policy, "deliver"},
 
-		{"a failed group is halved, which uses up no attempt", Group{Size: 4, Retry: RetryState{Attempts: 2}}, failed, LaneState{}, policy, "split after 1s"},
-		{"without bisection it is delivered again", Group{Size: 4}, failed, LaneState{}, policyWith(func(p *Policy) { p.NoBisection = true }), "deliver after 1s, attempt 1"},
+		{"a failed group is halved, which uses up no attempt", groupOf(4, RetryState{Attempts: 2}), failed, LaneState{}, policy, "split after 1s"},
+		{"without bisection it is delivered again", groupOf(4, RetryState{}), failed, LaneState{}, policyWith(func(p *Policy) { p.NoBisection = true }), "deliver after 1s, attempt 1"},
 		{"a single change is delivered again", alone, failed, LaneState{}, policy, "deliver after 1s, attempt 1"},
 		{"the wait doubles with each failure in a row", alone, failed, LaneState{Failures: 3}, policy, "deliver after 8s, attempt 1"},
 		{"up to its bound", alone, failed, LaneState{Failures: 30}, policy, "deliver after 1m0s, attempt 1"},
-		{"failures of the key count apart from those of the sink", Group{Size: 1, Retry: RetryState{Failures: 3}}, failed, LaneState{Succeeded: true}, policy,
+		{"failures of the key count apart from those of the sink", groupOf(1, RetryState{Failures: 3}), failed, LaneState{Succeeded: true}, policy,
 			"deliver after 8s, attempt 1"},
 		{"a part of a group that has failed does not count for the sink again", alone, failed, LaneState{Failures: 3, Repeated: true}, policy,
 			"deliver after 4s, attempt 1"},
-		{"and the longer wait of the two holds", Group{Size: 1, Retry: RetryState{Failures: 2}}, failed, LaneState{Failures: 4}, policy, "deliver after 16s, attempt 1"},
+		{"and the longer wait of the two holds", groupOf(1, RetryState{Failures: 2}), failed, LaneState{Failures: 4}, policy, "deliver after 16s, attempt 1"},
 		{"the last attempt is followed by a dead letter", tried(2), failed, LaneState{}, policy, "give up, attempt 3: sink is down"},
 		{"a call after the last attempt is not an attempt", tried(3), failed, LaneState{}, policy, "give up, attempt 3: sink is down"},
 		{"so is the last moment of its age", tried(1), failed, LaneState{},
@@ -70,10 +70,10 @@ func TestDecide(t *testing.T) {
 		{"a breaker without a limit never pauses", tried(2), failed, LaneState{GivenUp: 99}, policyWith(func(p *Policy) { p.BreakerLimit = -1 }), "give up, attempt 3: sink is down"},
 		{"a failure clears crashes: the call returned", crashed(4), failed, LaneState{}, policy, "deliver after 1s, attempt 1"},
 
-		{"the handler gives a group up", Group{Size: 4}, Verdict{Outcome: GivenUp, Err: bad}, LaneState{}, policy, "give up, attempt 1: sink is down"},
-		{"if it gives up changes without a name, the group is halved at once", Group{Size: 4}, Verdict{Outcome: Halved, Err: bad}, LaneState{}, policy, "split"},
+		{"the handler gives a group up", groupOf(4, RetryState{}), Verdict{Outcome: GivenUp, Err: bad}, LaneState{}, policy, "give up, attempt 1: sink is down"},
+		{"if it gives up changes without a name, the group is halved at once", groupOf(4, RetryState{}), Verdict{Outcome: Halved, Err: bad}, LaneState{}, policy, "split"},
 		{"a hung call ends the worker and counts as an attempt", alone, Verdict{Outcome: Hung}, LaneState{}, policy, "release, attempt 1, hung"},
-		{"unless the group can be halved", Group{Size: 4}, Verdict{Outcome: Hung}, LaneState{}, policy, "release"},
+		{"unless the group can be halved", groupOf(4, RetryState{}), Verdict{Outcome: Hung}, LaneState{}, policy, "release"},
 		{"a call that ends with its owner is not an attempt", tried(1), Verdict{Outcome: Interrupted, Err: bad}, LaneState{}, policy, "release, attempt 1"},
 	}
 	for _, test := range tests {
@@ -92,6 +92,8 @@ func TestDecide(t *testing.T) {
 		})
 	}
 }
+
+func groupOf(size int, r RetryState) *group { return &group{items: make([]*Item, size), retry: r} }
 
 // describeAction words an action. Of a wait it tells the ceiling: the jitter takes
 // up to half of it away.
@@ -122,7 +124,7 @@ func stepName(s Step) string {
 func TestFirstHalfKeepsTriesAndAge(t *testing.T) {
 	now := time.Now()
 	since := now.Add(-time.Minute)
-	g := Group{Size: 2, Retry: RetryState{Tries: 7, Attempts: 3, Since: since, Hung: true}}
+	g := groupOf(2, RetryState{Tries: 7, Attempts: 3, Since: since, Hung: true})
 	a := Decide(g, Verdict{Outcome: Failed, Err: errors.New("bad")}, LaneState{}, Policy{RetryPolicy: RetryPolicy{RetryMin: 1, RetryMax: 1}}, now)
 	if want := (RetryState{Tries: 7, Since: since}); a.Step != Split || a.Retry != want {
 		t.Errorf("%s with %+v, want split with %+v", stepName(a.Step), a.Retry, want)
