@@ -44,9 +44,9 @@ type Binding struct {
 // Value tells which changes behind a continuation are finished.
 type Value struct {
 	Binding
-	Reached int64            // the position Q, as an LSN
-	RetryAt int64            // when the first retry is due, on the service's clock in Unix seconds; 0 if none is planned
-	Marks   map[uint64]int64 // by key, see KeyOf: LSN of its first unfinished change, at most Reached
+	Reached int64            `json:"to"`                // the position Q, as an LSN
+	RetryAt int64            `json:"retryAt,omitempty"` // when the first retry is due, on the service's clock in Unix seconds; 0 if none is planned
+	Marks   map[uint64]int64 `json:"-"`                 // by key, see KeyOf: LSN of its first unfinished change, at most Reached
 }
 
 // keyBytes is the length of a key's hash in a mark. If a second key has the same hash, its
@@ -66,10 +66,8 @@ func (v *Value) Finished(key uint64, lsn int64) bool {
 // stored is the form in the lease.
 type stored struct {
 	Version int `json:"v"`
-	Binding
-	Reached int64  `json:"to"`
-	RetryAt int64  `json:"retryAt,omitempty"`
-	Marks   string `json:"marks,omitempty"` // base64 of the key's bytes and the varint Reached - LSN, for each, by key
+	Value
+	Marks string `json:"marks,omitempty"` // base64 of the key's bytes and the varint Reached - LSN, for each, by key
 }
 
 // Encode returns the value as the property holds it.
@@ -79,7 +77,7 @@ func (v Value) Encode() string {
 		marks = append(marks, binary.BigEndian.AppendUint64(nil, key)[8-keyBytes:]...)
 		marks = binary.AppendUvarint(marks, uint64(v.Reached-v.Marks[key]))
 	}
-	text, _ := json.Marshal(stored{formVersion, v.Binding, v.Reached, v.RetryAt, base64.RawURLEncoding.EncodeToString(marks)}) // text and numbers always encode
+	text, _ := json.Marshal(stored{formVersion, v, base64.RawURLEncoding.EncodeToString(marks)}) // text and numbers always encode
 	return string(text)
 }
 
@@ -93,7 +91,8 @@ func Parse(property string) (v Value, ok bool) {
 	if err != nil {
 		return Value{}, false
 	}
-	v = Value{s.Binding, s.Reached, s.RetryAt, map[uint64]int64{}}
+	v = s.Value
+	v.Marks = map[uint64]int64{}
 	for last := int64(-1); len(marks) > 0; {
 		if len(marks) <= keyBytes || len(v.Marks) == MaxMarks {
 			return Value{}, false
