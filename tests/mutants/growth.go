@@ -46,7 +46,7 @@ var pageGrowth = []mutant{
 		{"trigger/internal/delivery/page.go", "*o.bytes.holders++", "*o.bytes.holders += 0"},
 	}},
 	{"rest-never-released", "the rest of a page is released when its owner ends", []edit{
-		{"trigger/internal/delivery/core.go", "append(pages, s.untaken.bytes.letGo()...)", "pages"},
+		{"trigger/internal/delivery/core.go", "append(pages, s.untaken.letGo()...)", "pages"},
 	}},
 	{"rest-counts-as-taken", "a page counts as taken in with its last part", []edit{
 		{"trigger/internal/delivery/core.go", "if s.untaken.page == nil {", "if true {"},

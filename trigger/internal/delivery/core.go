@@ -22,7 +22,7 @@ type laneShared struct {
 	blockedKeys     *blockedKeys
 	postponedCounts *postponedCounts
 	uncovered       uncoveredLetters
-	breaker         *breaker
+	breaker         breaker
 	isolation       *isolation
 
 	leaveAside atomic.Pointer[time.Time] // see Delivery.LeaveAsideAt; nil is never
@@ -49,7 +49,7 @@ type laneShared struct {
 
 // receivePage takes a page that takePart takes in.
 func (s *laneShared) receivePage(page *feed.Page) {
-	s.untaken = pageRest{page: page, areNamed: s.progress.namesPositions(page), bytes: pageBytes{page: page}}
+	s.untaken = pageRest{pageBytes: pageBytes{page: page}, areNamed: s.progress.namesPositions(page)}
 }
 
 // takePart takes in the next part of the page and numbers its changes, which belong to the
@@ -256,6 +256,6 @@ func (s *laneShared) abandon() {
 	s.progress.concludePages(s.readToEnd.Load() && s.pagesRead.Load() == s.pagesTaken.Load())
 	pages, readAhead := s.progress.abandonPages()
 	s.leftAhead.Store(readAhead)
-	s.releasePages(append(pages, s.untaken.bytes.letGo()...))
+	s.releasePages(append(pages, s.untaken.letGo()...))
 	s.chargeBytes(-int(s.asideBytes.Load()))
 }

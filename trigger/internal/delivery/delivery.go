@@ -157,7 +157,6 @@ func New(c Config, calls Calls, store Store) *Delivery {
 		retries:         newRetryRecords(c, calls.ServiceNow),
 		blockedKeys:     &blockedKeys{listed: &BlockedKeys{}, byKey: map[string]blockedKey{}},
 		postponedCounts: &postponedCounts{lanes: make([]laneCount, c.Lanes)},
-		breaker:         &breaker{},
 		isolation:       newIsolation(c),
 		changed:         make(chan struct{}, 1),
 	}, laneEnds: make([]int, c.Lanes)}

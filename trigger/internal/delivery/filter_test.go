@@ -25,7 +25,7 @@ func (s *savedPositions) advance(position string, saveAt time.Time) {
 
 // addWhole takes in a page as one part.
 func (p *progress) addWhole(page *feed.Page, passed []int) []Item {
-	rest := pageRest{page: page, areNamed: p.namesPositions(page), bytes: pageBytes{page: page}}
+	rest := pageRest{pageBytes: pageBytes{page: page}, areNamed: p.namesPositions(page)}
 	items, _ := p.addPart(rest.cut(len(page.Items)), passed)
 	return items
 }

@@ -53,12 +53,11 @@ func (g *group) halve() []*group {
 	first, second := &group{keys: map[uint64]bool{}, suspect: g.suspect}, &group{keys: map[uint64]bool{}, suspect: g.suspect}
 	size := 0
 	for i, key := range order {
+		part := second
 		if i == 0 || size < half && i < len(order)-1 {
-			first.keys[key] = true
-			size += sizes[key]
-		} else {
-			second.keys[key] = true
+			part, size = first, size+sizes[key]
 		}
+		part.keys[key] = true
 	}
 	for _, c := range g.items {
 		part := second

@@ -18,17 +18,16 @@ type pagePart struct {
 
 // pageRest is the part of a page that is not taken in yet. The goroutine that takes pages owns it.
 type pageRest struct {
-	page     *feed.Page // nil if there is none
-	taken    int        // changes that are taken in
-	areNamed bool
-	bytes    pageBytes
+	pageBytes      // without a page if there is none
+	taken     int  // changes that are taken in
+	areNamed  bool // positions between the changes have names
 }
 
 // cut takes the next part off the rest: as many changes as there is room for, but a transaction
 // is not divided, and a page whose positions have no names is one part.
 func (r *pageRest) cut(room int) pagePart {
 	items := r.page.Items[r.taken:]
-	part := pagePart{items: items, position: r.page.Continuation, areNamed: r.areNamed, isLast: true, bytes: r.bytes}
+	part := pagePart{items: items, position: r.page.Continuation, areNamed: r.areNamed, isLast: true, bytes: r.pageBytes}
 	if r.areNamed {
 		part.items = items[:partLength(items, room)]
 	}
@@ -36,12 +35,12 @@ func (r *pageRest) cut(room int) pagePart {
 		*r = pageRest{}
 		return part
 	}
-	if r.bytes.holders == nil {
-		r.bytes.holders = new(int)
-		*r.bytes.holders = 1
+	if r.holders == nil {
+		r.holders = new(int)
+		*r.holders = 1
 	}
 	r.taken += len(part.items)
-	part.position, part.isLast, part.bytes = feed.QuotedLSN(part.items[len(part.items)-1].LSN), false, r.bytes
+	part.position, part.isLast, part.bytes = feed.QuotedLSN(part.items[len(part.items)-1].LSN), false, r.pageBytes
 	return part
 }
 

@@ -30,7 +30,7 @@ func TestPartsDoNotDivideTransactions(t *testing.T) {
 			page.Items = append(page.Items, cosmos.Item{LSN: lsn})
 		}
 		for _, areNamed := range []bool{true, false} {
-			rest := pageRest{page: page, areNamed: areNamed, bytes: pageBytes{page: page}}
+			rest := pageRest{pageBytes: pageBytes{page: page}, areNamed: areNamed}
 			want := test.want
 			if !areNamed {
 				want = []int{len(test.lsns)}
