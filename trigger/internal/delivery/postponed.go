@@ -89,7 +89,7 @@ func (k *laneKeys) orderOf(c *Item, isPostponed bool) int64 {
 // newLetters returns the letters of a key that had none.
 func (k *laneKeys) newLetters(key string) *letters {
 	k.postponed++
-	return &letters{key: key, keyPaths: k.config.KeyPaths}
+	return &letters{key: key, keyPaths: k.config.KeyPaths, known: map[int64]bool{}, deleted: map[string]bool{}, outdated: map[string]bool{}}
 }
 
 // inherit takes in a postponed change of the list. Those of a key come in their order.

@@ -28,8 +28,7 @@ type letters struct {
 
 // inherit takes in a change of an earlier owner, as it is listed.
 func (s *letters) inherit(c StoredChange) {
-	s.know(c.Order)
-	s.count, s.hasMore, s.lastOrder = s.count+1, true, max(s.lastOrder, c.Order)
+	s.count, s.hasMore, s.lastOrder, s.known[c.Order] = s.count+1, true, max(s.lastOrder, c.Order), true
 	place := len(s.listed)
 	for place > s.passed && compareStored(&c, &s.listed[place-1]) < 0 {
 		place, s.isMixed = place-1, true
@@ -37,20 +36,10 @@ func (s *letters) inherit(c StoredChange) {
 	s.listed = slices.Insert(s.listed, place, c)
 }
 
-func (s *letters) know(order int64) {
-	if s.known == nil {
-		s.known = map[int64]bool{}
-	}
-	s.known[order] = true
-}
-
 // pass is called when the lane has passed the next listed change. If its letter was put late, and
 // the feed has not shown it since, this owner had finished it before.
 func (s *letters) pass() {
 	if next := s.listed[s.passed]; next.isLate && !next.isSeen {
-		if s.outdated == nil {
-			s.outdated = map[string]bool{}
-		}
 		s.outdated[next.LetterID] = true
 	}
 	s.passed++
@@ -97,7 +86,7 @@ func (s *letters) added(c *Item, letter DeadLetter) {
 		s.lastOrder = letter.Order
 		return
 	}
-	s.know(letter.Order)
+	s.known[letter.Order] = true
 	if c.stored == nil {
 		listed := StoredChange{name: c.Name(s.keyPaths), DeadLetter: letter}
 		listed.LSN, listed.Timestamp = c.LSN, c.Timestamp
@@ -107,9 +96,6 @@ func (s *letters) added(c *Item, letter DeadLetter) {
 
 // removed counts a change that this owner has handled.
 func (s *letters) removed(stored *StoredChange) {
-	if s.deleted == nil {
-		s.deleted = map[string]bool{}
-	}
 	s.count, s.deleted[stored.LetterID] = s.count-1, true
 }
 

@@ -53,7 +53,7 @@ func TestListedChangeIsPassedOnlyBehindEarlierOnes(t *testing.T) {
 func TestShownAgainChangesGetNumbersBetween(t *testing.T) {
 	first, last := StoredChange{DeadLetter: DeadLetter{Order: 5 * orderGap}}, StoredChange{DeadLetter: DeadLetter{Order: 6 * orderGap}}
 	first.LSN, first.Timestamp, last.LSN, last.Timestamp = 1, 1, 100_000, 100_000
-	s := &letters{listed: []StoredChange{first, last}, lastOrder: 6 * orderGap}
+	s := &letters{listed: []StoredChange{first, last}, lastOrder: 6 * orderGap, known: map[int64]bool{}}
 	k := &laneKeys{laneShared: &laneShared{blockedKeys: &blockedKeys{listed: &BlockedKeys{}}}}
 	k.stateOf(k.keyOf(&Item{})).letters = s
 	insert := func(lsn int64) {
