@@ -182,7 +182,7 @@
 //	limiter.go                        what a function may spend in a second
 //	stats.go retention.go             counters of a range; changes about to be lost
 //	internal/lease                    lease documents and their ownership
-//	internal/delivery                 lanes, the state of a key (Admit), retrypolicy.go (Decide), giveup.go, progress
+//	internal/delivery                 lanes, the state of a key (Admit), retrypolicy.go (Decide), store.go, progress
 //	internal/feed                     pages, positions, shared reads, the byte budget
 //	internal/filter                   event filter patterns on the bytes of documents
 //	internal/backoff                  waits between attempts

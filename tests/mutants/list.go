@@ -294,7 +294,7 @@ var delivery = []mutant{
 		{"trigger/invoke.go", "err = &PanicError{Value: v, Stack: []byte(cleanStack())}", "_ = &PanicError{Value: v, Stack: []byte(cleanStack())}"},
 	}},
 	{"dead-letter-not-awaited", "a dead letter is durable before the range moves on", []edit{
-		{"trigger/internal/delivery/giveup.go", "if err := k.askStore(ctx, k.laneIndex, func(ctx context.Context) error { return k.deadLetters.Put(ctx, c, letter) }); err != nil {\n\t\treturn err\n\t}", "go k.askStore(ctx, k.laneIndex, func(ctx context.Context) error { return k.deadLetters.Put(ctx, c, letter) })"},
+		{"trigger/internal/delivery/store.go", "if err := k.askStore(ctx, k.laneIndex, func(ctx context.Context) error { return k.deadLetters.Put(ctx, c, letter) }); err != nil {\n\t\treturn err\n\t}", "go k.askStore(ctx, k.laneIndex, func(ctx context.Context) error { return k.deadLetters.Put(ctx, c, letter) })"},
 	}},
 	{"failed-put-is-a-success", "while the dead letter store fails, the range waits", []edit{
 		{"trigger/internal/delivery/store.go", "err := request()\n\t\tif err == nil {", "err := request()\n\t\tif err == nil || true {"},
@@ -303,13 +303,13 @@ var delivery = []mutant{
 		{"trigger/internal/delivery/effects.go", "\tparts := []*group{g}\n\tif a.Step == Split {", "\tif !p.DeadLetters && a.Retry.Attempts >= 10 {\n\t\treturn append([]effect{{kind: effectFinish, items: g.items}}, endOf(g)...)\n\t}\n\tparts := []*group{g}\n\tif a.Step == Split {"},
 	}},
 	{"skip-without-a-store-drops", "changes are dropped only if a setting says so", []edit{
-		{"trigger/internal/delivery/giveup.go", "<-ctx.Done() // nothing is dropped unless a setting asks for it\n\t\treturn context.Cause(ctx)", "l.finishItems(items)\n\t\treturn nil"},
+		{"trigger/internal/delivery/store.go", "<-ctx.Done() // nothing is dropped unless a setting asks for it\n\t\treturn context.Cause(ctx)", "l.finishItems(items)\n\t\treturn nil"},
 	}},
 	{"breaker-never-opens", "when every change fails, the range pauses", []edit{
 		{"trigger/internal/delivery/retrypolicy.go", "lane.GivenUp >= p.BreakerLimit", "lane.GivenUp < 0"},
 	}},
 	{"blocked-key-forgotten", "if a change is dead-lettered, later changes of its key follow it", []edit{
-		{"trigger/internal/delivery/giveup.go", "\t\tif k.config.BlockKeys {\n\t\t\tk.blockedKeys.addChange", "\t\tif false {\n\t\t\tk.blockedKeys.addChange"},
+		{"trigger/internal/delivery/store.go", "\t\tif k.config.BlockKeys {\n\t\t\tk.blockedKeys.addChange", "\t\tif false {\n\t\t\tk.blockedKeys.addChange"},
 	}},
 	{"blocked-keys-from-listing-only", "a new dead letter blocks its key even if the store does not list it yet", []edit{
 		{"trigger/internal/delivery/blocked.go", "\tcase time.Since(key.lastPut) < StoreLag:\n\t\treturn BlockCertain\n", ""},

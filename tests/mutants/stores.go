@@ -116,7 +116,7 @@ var stores = []mutant{
 		{"trigger/deadletterlists.go", "LSN: d.LSN, ", ""},
 	}},
 	{"dead-letters-without-order", "dead letters of a key stay in order if clocks differ", []edit{
-		{"trigger/internal/delivery/giveup.go", "letter.Time, letter.Order = k.calls.ServiceNow().UTC(), k.orderOf(c, letter.IsPostponed)", "letter.Time = k.calls.ServiceNow().UTC()\n\tif letter.IsPostponed {\n\t\tletter.Order = k.orderOf(c, true)\n\t}"},
+		{"trigger/internal/delivery/store.go", "letter.Time, letter.Order = k.calls.ServiceNow().UTC(), k.orderOf(c, letter.IsPostponed)", "letter.Time = k.calls.ServiceNow().UTC()\n\tif letter.IsPostponed {\n\t\tletter.Order = k.orderOf(c, true)\n\t}"},
 	}},
 	{"order-without-epoch", "dead letters of several owners stay in order if clocks differ", []edit{
 		{"trigger/worker.go", "FirstOrder: l.Epoch() << ordersOfEpoch,", "FirstOrder: l.Epoch() * 0 << ordersOfEpoch,"},
