@@ -20,8 +20,8 @@ type laneShared struct {
 	progress        *progress
 	retries         *retryRecords
 	blockedKeys     *blockedKeys
-	postponedCounts *postponedCounts
 	uncovered       uncoveredLetters
+	postponedCounts []atomic.Pointer[postponedCount] // by lane; nil if it has no postponed keys
 	breaker         breaker
 	isolation       *isolation
 

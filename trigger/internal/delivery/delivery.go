@@ -156,7 +156,7 @@ func New(c Config, calls Calls, store Store) *Delivery {
 		progress:        newProgress(c, calls.AdvancePosition),
 		retries:         newRetryRecords(c, calls.ServiceNow),
 		blockedKeys:     &blockedKeys{listed: &BlockedKeys{}, byKey: map[string]blockedKey{}},
-		postponedCounts: &postponedCounts{lanes: make([]laneCount, c.Lanes)},
+		postponedCounts: make([]atomic.Pointer[postponedCount], c.Lanes),
 		isolation:       newIsolation(c),
 		changed:         make(chan struct{}, 1),
 	}, laneEnds: make([]int, c.Lanes)}
@@ -290,7 +290,7 @@ func (d *Delivery) KeyCounts() (waiting, blocked int) {
 // this process's clock. Changes that are handled and wait for a request are due. It may be
 // called at any time.
 func (d *Delivery) PostponedKeys() (keys int, due time.Time) {
-	postponed, due := d.postponedCounts.total()
+	postponed, due := d.countedPostponed()
 	uncovered, since := d.uncovered.total()
 	return postponed + uncovered, earlier(due, since)
 }

@@ -111,7 +111,7 @@ func (k *laneKeys) postponedOf(keys map[uint64]bool) map[uint64]bool {
 // room returns how many further keys of the range can be postponed. Keys whose changes are
 // handled and wait for a request count, too: this owner keeps these changes.
 func (k *laneKeys) room() int {
-	keys, _ := k.postponedCounts.total()
+	keys, _ := k.countedPostponed()
 	uncovered, _ := k.uncovered.total()
 	return maxPostponed - keys - uncovered
 }
@@ -128,11 +128,31 @@ func (k *laneKeys) withLetters(visit func(*laneKey)) {
 	}
 }
 
+// postponedCount is a number of postponed keys, and when the first of them is due.
+type postponedCount struct {
+	keys int
+	due  time.Time
+}
+
 // countPostponed finds when the lane has to look at its postponed keys next.
 func (k *laneKeys) countPostponed() {
-	k.firstDue = time.Time{}
-	k.withLetters(func(s *laneKey) { k.firstDue = earlier(k.firstDue, s.letters.due) })
-	k.postponedCounts.set(k.laneIndex, laneCount{k.postponed, k.firstDue})
+	var counted *postponedCount
+	if k.firstDue = (time.Time{}); k.postponed > 0 {
+		k.withLetters(func(s *laneKey) { k.firstDue = earlier(k.firstDue, s.letters.due) })
+		counted = &postponedCount{k.postponed, k.firstDue}
+	}
+	k.postponedCounts[k.laneIndex].Store(counted)
+}
+
+// countedPostponed returns the number of postponed keys of the range, and when the first of them
+// is due.
+func (s *laneShared) countedPostponed() (keys int, due time.Time) {
+	for i := range s.postponedCounts {
+		if counted := s.postponedCounts[i].Load(); counted != nil {
+			keys, due = keys+counted.keys, earlier(due, counted.due)
+		}
+	}
+	return keys, due
 }
 
 // passListed is told how far the lane has taken in the feed. Listed changes before that

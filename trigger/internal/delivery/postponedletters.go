@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"slices"
-	"sync"
 	"time"
 )
 
@@ -111,33 +110,4 @@ func (s *letters) showListed(c *Item) {
 	for i := range s.listed {
 		s.listed[i].isSeen = s.listed[i].isSeen || s.listed[i].name == name
 	}
-}
-
-// postponedCounts are the postponed keys of a range as status and lease tell them. Lanes
-// share them; mu guards them, and no other lock is taken under it.
-type postponedCounts struct {
-	mu    sync.Mutex
-	lanes []laneCount
-}
-
-type laneCount struct {
-	keys int
-	due  time.Time // of the first of them
-}
-
-// total returns the number of keys, and when the first of them is due.
-func (p *postponedCounts) total() (keys int, due time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, l := range p.lanes {
-		keys, due = keys+l.keys, earlier(due, l.due)
-	}
-	return keys, due
-}
-
-// set records the count of a lane.
-func (p *postponedCounts) set(lane int, c laneCount) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.lanes[lane] = c
 }
