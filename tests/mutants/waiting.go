@@ -52,7 +52,7 @@ var waitingKeys = []mutant{
 		{"trigger/internal/delivery/lane.go", "\tl.stalled.Store(false) // after the call", "\t// after the call"},
 	}},
 	{"stored-batch-without-limit", "a batch of changes from the store keeps its size", []edit{
-		{"trigger/internal/delivery/postponed.go", " && g.size()+other.size() <= p.BatchBytes", ""},
+		{"trigger/internal/delivery/postponed.go", "p.batchLength(items, p.MaxItemsPerInvocation) == len(items)", "len(items) <= p.MaxItemsPerInvocation"},
 	}},
 	{"queue-stays-at-a-limit", "changes behind a key that is in the store follow it at a limit", []edit{
 		{"trigger/internal/delivery/keys.go", "s.queue[0].aside == first && s.letters != nil", "s.queue[0].aside == nil && s.letters != nil"},

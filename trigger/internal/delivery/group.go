@@ -17,14 +17,6 @@ type group struct {
 	isPaid       bool      // the rate allows its next call; a suspect may wait for the slot after that
 }
 
-// size is the number of bytes of the changes.
-func (g *group) size() (bytes int) {
-	for _, c := range g.items {
-		bytes += c.Size()
-	}
-	return bytes
-}
-
 // suspectParts returns the groups in which the changes of a group wait for the suspect slot.
 func (g *group) suspectParts() []*group {
 	if !g.suspect || len(g.items) == 1 {

@@ -259,8 +259,9 @@ func (k *laneKeys) loadDue(ctx context.Context, due []*laneKey) (loaded *group, 
 
 // joins reports whether two groups from the store have one failure history and make one batch.
 func (g *group) joins(other *group, p BatchPolicy) bool {
-	return !other.suspect && g.items[0].resumedRecord == nil && other.items[0].resumedRecord == nil && g.retry.Attempts == other.retry.Attempts &&
-		len(g.items)+len(other.items) <= p.MaxItemsPerInvocation && g.size()+other.size() <= p.BatchBytes
+	items := slices.Concat(g.items, other.items)
+	return !other.suspect && g.items[0].resumedRecord == nil && g.retry.Attempts == other.retry.Attempts &&
+		p.batchLength(items, p.MaxItemsPerInvocation) == len(items)
 }
 
 // loadKey loads the first changes of a key, at most a batch with one failure history. It
