@@ -65,9 +65,7 @@ func (s *laneShared) takePart(room int) []Item {
 		s.retries.matchPage(items, s.takenPart.lsn)
 		s.isolation.pageTaken(s.takenPart.lsn, s.progress.newest())
 	}
-	for _, page := range released {
-		s.calls.ReleasePage(page, handedOver)
-	}
+	s.releasePages(released, handedOver)
 	s.finishItems(nil) // a page without changes is finished at once
 	return items
 }
@@ -175,7 +173,7 @@ func (s *laneShared) keepAside(items []*Item) []*Item {
 }
 
 func (s *laneShared) afterProgress(released []*feed.Page, pageFinished bool) {
-	s.releasePages(released)
+	s.releasePages(released, true)
 	if pageFinished {
 		s.calls.MadeProgress()
 	}
@@ -189,9 +187,9 @@ func (s *laneShared) chargeBytes(n int) {
 	}
 }
 
-func (s *laneShared) releasePages(pages []*feed.Page) {
+func (s *laneShared) releasePages(pages []*feed.Page, handedOver bool) {
 	for _, page := range pages {
-		s.calls.ReleasePage(page, true)
+		s.calls.ReleasePage(page, handedOver)
 	}
 }
 
@@ -256,6 +254,6 @@ func (s *laneShared) abandon() {
 	s.progress.concludePages(s.readToEnd.Load() && s.pagesRead.Load() == s.pagesTaken.Load())
 	pages, readAhead := s.progress.abandonPages()
 	s.leftAhead.Store(readAhead)
-	s.releasePages(append(pages, s.untaken.letGo()...))
+	s.releasePages(append(pages, s.untaken.letGo()...), true)
 	s.chargeBytes(-int(s.asideBytes.Load()))
 }

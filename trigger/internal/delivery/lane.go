@@ -148,9 +148,7 @@ func (l *lane) waitForWork(ctx context.Context, from itemSource, now, ready time
 	}
 	var timeout <-chan time.Time
 	if !wakeTime.IsZero() {
-		timer := time.NewTimer(wakeTime.Sub(now))
-		defer timer.Stop()
-		timeout = timer.C
+		timeout = time.After(wakeTime.Sub(now))
 	}
 	l.rest()
 	err := l.receive(ctx, from, timeout)
