@@ -13,7 +13,7 @@ var storeCalls = []mutant{
 		{"trigger/internal/delivery/postponed.go", "\t\tisUncovered := ", "\t\tuncovered = k.uncovered.letters()\n\t\tisUncovered := "},
 	}},
 	{"uncovered-keys-not-counted", "keys that wait for a request count among the postponed ones", []edit{
-		{"trigger/internal/delivery/postponed.go", "return maxPostponed - keys - uncovered", "_ = uncovered\n\treturn maxPostponed - keys"},
+		{"trigger/internal/delivery/postponed.go", "\treturn maxPostponed - keys\n", "\tuncovered, _ := k.uncovered.total()\n\treturn maxPostponed - keys + uncovered\n"},
 	}},
 	{"read-ahead-without-list", "an owner that knows no letters of earlier ones does not tell what these had read", []edit{
 		{"trigger/internal/delivery/delivery.go", "changes < 0 || !d.hasStored.Load() ||", "changes < 0 ||"},

@@ -54,7 +54,7 @@ var verdicts = []mutant{
 		{"trigger/internal/delivery/postponed.go", "|| isUncovered {", "|| isUncovered && false {"},
 	}},
 	{"uncovered-letter-forgotten", "a range with a postponed change that waits for a request is drained again", []edit{
-		{"trigger/internal/delivery/delivery.go", "return postponed + uncovered, earlier(due, since)", "_, _ = uncovered, since\n\treturn postponed, due"},
+		{"trigger/internal/delivery/postponed.go", "\tkeys, due = s.uncovered.total()\n", ""},
 	}},
 	{"covered-letter-kept", "a request removes the postponed changes that it covers from the store", []edit{
 		{"trigger/internal/delivery/uncovered.go", "if letter.answered < requested {", "if false {"},

@@ -286,15 +286,6 @@ func (d *Delivery) KeyCounts() (waiting, blocked int) {
 	return int(d.waitingKeys.Load()), d.blockedKeys.count()
 }
 
-// PostponedKeys returns how many keys are postponed, and when the first of them is due, on
-// this process's clock. Changes that are handled and wait for a request are due. It may be
-// called at any time.
-func (d *Delivery) PostponedKeys() (keys int, due time.Time) {
-	postponed, due := d.countedPostponed()
-	uncovered, since := d.uncovered.total()
-	return postponed + uncovered, earlier(due, since)
-}
-
 // Pending returns the number of changes that are read and not finished. It may be called at
 // any time.
 func (d *Delivery) Pending() int { return d.progress.pending() }

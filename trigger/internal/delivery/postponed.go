@@ -108,12 +108,10 @@ func (k *laneKeys) postponedOf(keys map[uint64]bool) map[uint64]bool {
 	return keys
 }
 
-// room returns how many further keys of the range can be postponed. Keys whose changes are
-// handled and wait for a request count, too: this owner keeps these changes.
+// room returns how many further keys of the range can be postponed.
 func (k *laneKeys) room() int {
-	keys, _ := k.countedPostponed()
-	uncovered, _ := k.uncovered.total()
-	return maxPostponed - keys - uncovered
+	keys, _ := k.PostponedKeys()
+	return maxPostponed - keys
 }
 
 // withLetters calls visit with each key that has postponed changes.
@@ -144,9 +142,11 @@ func (k *laneKeys) countPostponed() {
 	k.postponedCounts[k.laneIndex].Store(counted)
 }
 
-// countedPostponed returns the number of postponed keys of the range, and when the first of them
-// is due.
-func (s *laneShared) countedPostponed() (keys int, due time.Time) {
+// PostponedKeys returns how many keys are postponed, and when the first of them is due, on
+// this process's clock. Keys whose changes are handled and wait for a request count, too, as
+// this owner keeps these changes, and are due. It may be called at any time.
+func (s *laneShared) PostponedKeys() (keys int, due time.Time) {
+	keys, due = s.uncovered.total()
 	for i := range s.postponedCounts {
 		if counted := s.postponedCounts[i].Load(); counted != nil {
 			keys, due = keys+counted.keys, earlier(due, counted.due)
