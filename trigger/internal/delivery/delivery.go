@@ -143,7 +143,8 @@ const AllLanes = -1
 type Delivery struct {
 	*laneShared
 	lanes     []*lane
-	laneEnds  []int       // of sortByLane; the goroutine that takes pages owns it
+	settling  *time.Timer // of dispatchNext; the goroutine that takes pages owns it and laneEnds
+	laneEnds  []int       // of sortByLane
 	hasStored atomic.Bool // LoadStored has succeeded
 }
 

@@ -88,7 +88,7 @@ func (d *Delivery) dispatchNext(ctx context.Context, pages <-chan *feed.Page, ti
 		if mayRead {
 			d.stalled.Store(false)
 		} else if allowed = nil; len(d.lanes) > 1 && d.allAtRest() {
-			end = time.After(settleTime)
+			end = d.settled()
 		}
 		if mayRead && d.untaken.page != nil {
 			break
@@ -162,6 +162,17 @@ func (d *Delivery) laneOf(c *Item) int {
 // settleTime is how long all lanes must have rested: they have then taken in the changes that
 // were dispatched to them.
 const settleTime = time.Millisecond
+
+// settled returns a channel that receives after settleTime, until the next call. Pages that are
+// larger than the limits pause reading often, so the timer is used again.
+func (d *Delivery) settled() <-chan time.Time {
+	if d.settling == nil {
+		d.settling = time.NewTimer(settleTime)
+	} else {
+		d.settling.Reset(settleTime)
+	}
+	return d.settling.C
+}
 
 // stallLanes tells several lanes that a limit has stopped reading while none of them is at
 // work that could clear it. Their batches wait for no further changes then:
