@@ -20,10 +20,11 @@ import (
 	"halley/trigger/emulator"
 )
 
+// The defaults are the short form: they write for longer than the first kill may take.
 var (
-	changes  = flag.Int("changes", 20_000, "changes to write")
+	changes  = flag.Int("changes", 1_000, "changes to write")
 	rate     = flag.Int("rate", 500, "changes per second; 0: as fast as possible")
-	interval = flag.Duration("kill-every", 5*time.Second, "average time between two kills")
+	interval = flag.Duration("kill-every", 500*time.Millisecond, "average time between two kills")
 	limit    = flag.Duration("limit", 10*time.Minute, "time for all of it")
 	seed     = flag.Uint64("seed", 0, "of the documents and the kills; 0: a new one")
 )
