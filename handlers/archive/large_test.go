@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -30,7 +31,7 @@ func TestBlobsAreLargeByDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most = 100
 		changes := 9996
-		if testing.Short() {
+		if testing.Short() || os.Getenv("HALLEY_TEST_LONG") == "" {
 			changes = 1200
 		}
 		path := t.TempDir()

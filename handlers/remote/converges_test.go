@@ -38,7 +38,7 @@ func scenario(function trigger.Function, open func(t testing.TB) (url func() str
 			}
 			return lines(decoded)
 		},
-		Seeds: 6,
+		Seeds: shortOrLong(3, 6),
 	}
 }
 

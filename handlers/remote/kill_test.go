@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	killsFlag = flag.Int("kills", 20, "processes of each language that TestKilledFunctionsLoseNothing kills")
+	killsFlag = flag.Int("kills", 0, "processes of each language that TestKilledFunctionsLoseNothing kills; 0: 20 in the long form, else 5")
 	killSeed  = flag.Uint64("kill-seed", 1, "of the kills")
 )
 
@@ -33,7 +33,11 @@ var (
 func TestKilledFunctionsLoseNothing(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
 		journal := filepath.Join(t.TempDir(), "journal")
-		k := newKiller(t, *killsFlag)
+		kills := *killsFlag
+		if kills == 0 {
+			kills = shortOrLong(5, 20)
+		}
+		k := newKiller(t, kills)
 		t.Setenv("JOURNAL", journal)
 		t.Setenv("KILLER", k.port())
 		t.Setenv("HALLEY_ORDERS_PROCESSES", "3")
@@ -69,7 +73,7 @@ func TestKilledFunctionsLoseNothing(t *testing.T) {
 				t.Errorf("of key k%d %d of %d changes are handled", key, got, written)
 			}
 		}
-		t.Logf("%d kills, %d changes, %d lines: none lost", *killsFlag, written*keys, strings.Count(string(text), "\n"))
+		t.Logf("%d kills, %d changes, %d lines: none lost", kills, written*keys, strings.Count(string(text), "\n"))
 	})
 }
 

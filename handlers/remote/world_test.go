@@ -100,6 +100,14 @@ func (l language) serve(t testing.TB, state string) (url string) {
 // isLong says that the long forms of the tests run.
 var isLong = os.Getenv("HALLEY_TEST_LONG") != ""
 
+// shortOrLong is the size of a test in the form that runs.
+func shortOrLong(short, long int) int {
+	if isLong {
+		return long
+	}
+	return short
+}
+
 // eachFunction runs a test with both languages over both transports. The short form has each
 // language and each transport once.
 func eachFunction(t *testing.T, test func(t *testing.T)) {

@@ -112,6 +112,7 @@ func (j *journal) read() map[string]string {
 
 func TestEffectsConverge(t *testing.T) {
 	triggertest.Converges(t, triggertest.Scenario{
+		Seeds:    8, // as in CI; they meet every case of trouble
 		Function: trigger.Function{FeedSource: trigger.FeedSource{ChangeFeedMode: cosmos.ModeAllVersions}},
 		Document: func(random *rand.Rand, id, key string) any {
 			return map[string]any{"id": id, "key": key, "n": random.IntN(1000)}
