@@ -57,13 +57,10 @@ func entries(packages ...string) string {
 
 // TestStrangersBuildFromAProxy tags the modules of a renamed copy, publishes them in a
 // file-system proxy, and builds apps that get them there without any replacement. The other
-// modules come from the module cache as far as it has them. The short form counts the
-// modules of an app without a sink, the long form those of all apps; scripts/strangers builds
-// each app.
+// modules come from the module cache as far as it has them. It counts the modules of the
+// graph of each app; scripts/strangers builds the apps.
 func TestStrangersBuildFromAProxy(t *testing.T) {
-	if testing.Short() {
-		t.Skip("unpacks the modules of an app")
-	}
+	long.Only(t, "unpacks the modules of an app")
 	t.Parallel()
 	dir := copyModule(t)
 	if out, err := renameModule(dir, publicPath); err != nil {
@@ -87,9 +84,6 @@ func TestStrangersBuildFromAProxy(t *testing.T) {
 		env = append(env, "GOEXPERIMENT=simd")
 	}
 	for _, s := range strangers {
-		if s.name != "minimal" && !long.Wanted() {
-			continue
-		}
 		t.Run(s.name, func(t *testing.T) {
 			user := t.TempDir()
 			writeStranger(t, user, s.options, s.packages)

@@ -35,6 +35,9 @@ func TestOutageOfAnHourWithManyKeys(t *testing.T) {
 		{"ten attempts", func(*Function) {}, 10 + int(outage/time.Minute), time.Minute, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			if test.set != nil && test.letters == 0 {
+				inLongForm(t)
+			}
 			inWorld(t, 1, func(t *testing.T, w *world) {
 				note := strings.Repeat("a line of text. ", 2<<10/16)
 				for i := range keys {

@@ -55,6 +55,9 @@ func TestUnitsAreThoseOfTheAccount(t *testing.T) {
 		{"a write each second", time.Second, units.Hourly{Pages: 3600, Polls: 29500, LeaseWrites: 67800, LeaseReads: 850}},
 	} {
 		t.Run(load.name, func(t *testing.T) {
+			if load.every == time.Second {
+				inLongForm(t)
+			}
 			inWorld(t, 4, func(t *testing.T, w *world) {
 				w.writeMany("doc", 40)
 				charged := &charges{}

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -55,6 +56,14 @@ type document struct {
 	ID      string `json:"id"`
 	Player  string `json:"player"`
 	Version int    `json:"version"`
+}
+
+// inLongForm skips a case that has quicker neighbours, unless the long forms run.
+func inLongForm(t *testing.T) {
+	t.Helper()
+	if os.Getenv("HALLEY_TEST_LONG") == "" {
+		t.Skip("like the others: it runs if HALLEY_TEST_LONG is set")
+	}
 }
 
 // inWorld runs test in a bubble, on a container with a number of ranges.

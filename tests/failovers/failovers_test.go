@@ -18,11 +18,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"halley/tests/long"
 	"halley/trigger/emulator"
 )
 
 var (
-	countFlag = flag.Int("failovers", 150, "failovers of a held lease or its feed to simulate")
+	countFlag = flag.Int("failovers", 0, "failovers of a held lease or its feed to simulate; 0: 150 in the long form, else 50")
 	firstFlag = flag.Uint64("first", 1, "first of the seeds; 0: fresh ones, from the clock")
 	seedFlag  = flag.Uint64("seed", 0, "simulate this one seed, and show what the hosts log")
 )
@@ -41,13 +42,20 @@ func TestFailovers(t *testing.T) {
 		first = uint64(time.Now().UnixNano()) % 1e12
 	}
 	t.Logf("seeds from %d", first)
+	wanted := *countFlag
+	if wanted == 0 {
+		wanted = 50
+		if long.Wanted() {
+			wanted = 150
+		}
+	}
 	var mu sync.Mutex
 	var next atomic.Uint64
 	var total figures
 	hasEnough := func() bool {
 		mu.Lock()
 		defer mu.Unlock()
-		return total.counted >= *countFlag
+		return total.counted >= wanted
 	}
 	t.Run("seeds", func(t *testing.T) {
 		for worker := range runtime.GOMAXPROCS(0) {
