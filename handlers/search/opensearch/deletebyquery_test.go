@@ -20,11 +20,20 @@ func (c *cluster) putMapping(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, `{"acknowledged":true}`)
 }
 
+// put indexes a document, as another client does. The caller holds the lock, or the handler is idle.
+func (c *cluster) put(id string, version int64, source string) {
+	c.documents[id] = stored{version, []byte(source)}
+	if c.index != nil {
+		action := fmt.Sprintf(`{"index":{"_id":%q,"version":%d,"version_type":"external_gte"}}`, id, version)
+		c.index.Require(c.t, http.MethodPost, "/_bulk", action+"\n"+source+"\n")
+	}
+}
+
 // refresh lets searches see all documents.
 func (c *cluster) refresh() { c.visible = maps.Clone(c.documents) }
 
 // deleteByQuery removes documents that the last refresh shows: a document that was written since is a
-// conflict.
+// conflict, until the next refresh.
 func (c *cluster) deleteByQuery(w http.ResponseWriter, r *http.Request) {
 	request, err := opensearchtest.ParseDeletion(r)
 	if err != nil || !c.isMapped {
@@ -49,6 +58,5 @@ func (c *cluster) deleteByQuery(w http.ResponseWriter, r *http.Request) {
 		deleted++
 	}
 	c.deletes = append(c.deletes, deleted)
-	c.refresh()
 	fmt.Fprintf(w, `{"took":3,"timed_out":false,"total":%d,"deleted":%d,"version_conflicts":%d,"failures":[]}`, len(found), deleted, conflicts)
 }

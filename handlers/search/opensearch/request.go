@@ -70,24 +70,49 @@ func (x *Index) request(ctx context.Context, method, path, contentType string, b
 // failure describes an answer that is not a success.
 func failure(resp *http.Response, body []byte) error {
 	text := fmt.Sprintf("OpenSearch answers %d", resp.StatusCode)
-	var answer struct{ Error *bulkError }
-	if json.Unmarshal(body, &answer) == nil && answer.Error != nil {
-		text += fmt.Sprintf(": %s: %.300s", answer.Error.Type, answer.Error.Reason)
+	reason := refusal(body)
+	if reason != nil {
+		text += fmt.Sprintf(": %s: %.300s", reason.Type, reason.Reason)
 	}
 	if delay := resp.Header.Get("Retry-After"); delay != "" {
 		text += ", retry after " + delay + " s"
 	}
-	switch resp.StatusCode {
-	case http.StatusUnauthorized:
+	switch status := resp.StatusCode; {
+	case reason != nil && reason.Type == "cluster_block_exception":
+		text += " (remove the block: see index.blocks in the settings of the index, and the disks of the cluster)"
+	case status == http.StatusUnauthorized:
 		text += " (check USERNAME and PASSWORD)"
-	case http.StatusForbidden:
+	case status == http.StatusForbidden:
 		text += " (the user needs the permission indices:data/write/bulk on the index, see docs/handlers/search.md)"
-	case http.StatusNotFound:
+	case status == http.StatusNotFound:
 		text += " (create the index, or correct INDEX)"
-	case http.StatusRequestEntityTooLarge:
+	case status == http.StatusRequestEntityTooLarge:
 		text += " (set BULK_BYTES below http.max_content_length of the cluster)"
 	}
 	return errors.New(text)
+}
+
+// refusal returns the reason in an answer that is not a success, or nil. The reason of one shard or
+// of one document says more than that of the request.
+func refusal(body []byte) *bulkError {
+	var answer struct {
+		Error *struct {
+			bulkError
+			Roots []*bulkError `json:"root_cause"`
+		}
+		Failures []struct{ Cause *bulkError } // of a delete by query
+	}
+	switch err := json.Unmarshal(body, &answer); {
+	case err != nil:
+		return nil
+	case answer.Error != nil && len(answer.Error.Roots) > 0:
+		return answer.Error.Roots[0]
+	case answer.Error != nil:
+		return &answer.Error.bulkError
+	case len(answer.Failures) > 0:
+		return answer.Failures[0].Cause
+	}
+	return nil
 }
 
 // Search looks for words in all properties, with the simple query syntax of OpenSearch.
@@ -136,7 +161,8 @@ func (x *Index) probe(prefix string) handlers.Probe {
 	return handlers.Probe{What: "index " + x.settings.Index + " at " + x.cluster.Host, Try: func(ctx context.Context) error {
 		var answer map[string]struct{ Settings map[string]any }
 		name := url.PathEscape(x.settings.Index)
-		status, err := x.request(ctx, http.MethodGet, "/"+name+"/_settings/index.gc_deletes?flat_settings=true", "", nil, &answer)
+		// Without the defaults, the answer would not name an index that does not have the setting.
+		status, err := x.request(ctx, http.MethodGet, "/"+name+"/_settings/index.gc_deletes?flat_settings=true&include_defaults=true", "", nil, &answer)
 		switch {
 		case status == 0 && err != nil:
 			return fmt.Errorf("%w: start it, or correct %sURL", err, prefix)

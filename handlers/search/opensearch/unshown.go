@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"halley/trigger"
 )
@@ -48,8 +49,10 @@ func (x *Index) putMapping(ctx context.Context) error {
 	return nil
 }
 
-// removeStep is the number of documents that one request removes at most.
-const removeStep = 1000
+const (
+	removeStep = 1000   // documents that one request removes at most
+	mostTerms  = 65_536 // keys in one clause of a query, by default (index.max_terms_count)
+)
 
 // RemoveUnshown is the SnapshotRead of a function that starts from a snapshot. It removes the
 // documents of the range that neither this snapshot nor a later change has shown, except those of
@@ -60,32 +63,22 @@ func (x *Index) RemoveUnshown(ctx context.Context, end trigger.SnapshotEnd) erro
 	if err := x.putMapping(ctx); err != nil {
 		return err
 	}
-	limits := map[string]string{"lt": end.Range.Max}
-	if end.Range.Min != "" {
-		limits["gte"] = end.Range.Min
-	}
-	query, err := json.Marshal(map[string]any{"query": map[string]any{"bool": map[string]any{
-		"filter": []any{
-			map[string]any{"term": map[string]string{"_halley.source": x.source}},
-			map[string]any{"range": map[string]any{"_halley.effectiveKey": limits}},
-			map[string]any{"range": map[string]any{"_halley.generation": map[string]int64{"lt": end.Generation}}},
-		},
-		"must_not": []any{map[string]any{"terms": map[string]any{"_halley.key": append([]string{}, end.KeptKeys...)}}},
-	}}})
+	query, err := x.unshownQuery(end)
 	if err != nil {
 		return err
 	}
-	var refreshed struct{}
-	if _, err := x.request(ctx, http.MethodPost, "/"+x.settings.Index+"/_refresh", "", nil, &refreshed); err != nil {
-		return fmt.Errorf("refresh the index: %w", err)
-	}
 	for {
+		// Without the refresh, the search would find again the documents that were conflicts before.
+		var refreshed struct{}
+		if _, err := x.request(ctx, http.MethodPost, "/"+x.settings.Index+"/_refresh", "", nil, &refreshed); err != nil {
+			return fmt.Errorf("refresh the index: %w", err)
+		}
 		var answer struct {
 			Deleted   int               `json:"deleted"`
 			Conflicts int               `json:"version_conflicts"`
 			Failures  []json.RawMessage `json:"failures"`
 		}
-		path := fmt.Sprintf("/%s/_delete_by_query?conflicts=proceed&refresh=true&max_docs=%d", x.settings.Index, removeStep)
+		path := fmt.Sprintf("/%s/_delete_by_query?conflicts=proceed&max_docs=%d", x.settings.Index, removeStep)
 		if _, err := x.request(ctx, http.MethodPost, path, "application/json", query, &answer); err != nil {
 			return fmt.Errorf("remove documents that the snapshot has not shown: %w", err)
 		}
@@ -96,4 +89,24 @@ func (x *Index) RemoveUnshown(ctx context.Context, end trigger.SnapshotEnd) erro
 			return nil
 		}
 	}
+}
+
+// unshownQuery returns the query for the documents that RemoveUnshown removes.
+func (x *Index) unshownQuery(end trigger.SnapshotEnd) ([]byte, error) {
+	limits := map[string]string{"lt": end.Range.Max}
+	if end.Range.Min != "" {
+		limits["gte"] = end.Range.Min
+	}
+	kept := []any{}
+	for keys := range slices.Chunk(end.KeptKeys, mostTerms) {
+		kept = append(kept, map[string]any{"terms": map[string]any{"_halley.key": keys}})
+	}
+	return json.Marshal(map[string]any{"query": map[string]any{"bool": map[string]any{
+		"filter": []any{
+			map[string]any{"term": map[string]string{"_halley.source": x.source}},
+			map[string]any{"range": map[string]any{"_halley.effectiveKey": limits}},
+			map[string]any{"range": map[string]any{"_halley.generation": map[string]int64{"lt": end.Generation}}},
+		},
+		"must_not": kept,
+	}}})
 }

@@ -169,11 +169,9 @@ func TestRemovalKeepsWhatItMustNotRemove(t *testing.T) {
 	check(t, w.drain())
 	w.remove(0, 5)
 	w.miss()
-	w.index.documents[`["s7"]/old`] = stored{1, []byte(`{"id":"old"}`)}
-	w.index.documents[`["s2"]/other`] = stored{1, []byte(strings.Replace(string(w.index.documents[`["s2"]/p2`].source), "db/items", "db/others", 1))}
-	w.index.onDelete = func() {
-		w.index.documents[`["s3"]/p3`] = stored{w.index.documents[`["s3"]/p3`].version + 5, []byte(`{"id":"p3"}`)}
-	}
+	w.index.put(`["s7"]/old`, 1, `{"id":"old"}`)
+	w.index.put(`["s2"]/other`, 1, strings.Replace(string(w.index.documents[`["s2"]/p2`].source), "db/items", "db/others", 1))
+	w.index.onDelete = func() { w.index.put(`["s3"]/p3`, w.index.documents[`["s3"]/p3`].version+5, `{"id":"p3"}`) }
 	remove := w.callbacks.SnapshotRead
 	w.callbacks.SnapshotRead = func(ctx context.Context, s trigger.SnapshotEnd) error {
 		s.KeptKeys = []string{`["s1"]`}
@@ -181,6 +179,45 @@ func TestRemovalKeepsWhatItMustNotRemove(t *testing.T) {
 	}
 	check(t, w.drain())
 	w.checkIndex("p1", "p3", "old", "other")
+}
+
+// A document that is indexed before the only delete is a conflict, and the next search sees it. A
+// cluster that is not asked to refreshes an index rarely or never (index.refresh_interval).
+func TestRemovalEndsAfterConflictsAlone(t *testing.T) {
+	c := newCluster(t)
+	x := openIndex(t, c.URL+"/base", testIndex)
+	check(t, x.putMapping(t.Context()))
+	c.put("a", 1, unshown("k"))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c.onDelete = func() {
+		if len(c.deletes) == 0 {
+			c.put("a", 2, `{"id":"a"}`)
+		} else if len(c.deletes) > 5 {
+			cancel()
+		}
+	}
+	if err := x.RemoveUnshown(ctx, wholeRange()); err != nil || len(c.live()) != 1 || !slices.Equal(c.deletes, []int{0, 0}) {
+		t.Errorf("deletes of %v documents, %v", c.deletes, err)
+	}
+}
+
+// The keys that are kept may be more than a cluster takes in one clause.
+func TestRemovalKeepsManyKeys(t *testing.T) {
+	c := newCluster(t)
+	x := openIndex(t, c.URL+"/base", testIndex)
+	check(t, x.putMapping(t.Context()))
+	kept := make([]string, mostTerms+1)
+	for i := range kept {
+		kept[i] = fmt.Sprint(i)
+	}
+	for _, key := range []string{kept[0], kept[mostTerms], "other"} {
+		c.put(key, 1, unshown(key))
+	}
+	check(t, x.RemoveUnshown(t.Context(), wholeRange(kept...)))
+	if left := c.live(); len(left) != 2 || left["other"] != "" {
+		t.Errorf("documents %v", left)
+	}
 }
 
 // A cluster that refuses keeps the range in its snapshot, with the permission that is missing.

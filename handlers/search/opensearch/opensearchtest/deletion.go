@@ -1,5 +1,5 @@
 // Package opensearchtest has the part of a stand-in for an OpenSearch cluster that removes
-// documents by a query. Only tests import this package.
+// documents by a query, and indexes of a real node. Only tests import this package.
 package opensearchtest
 
 import (
@@ -16,6 +16,10 @@ type Deletion struct {
 	Limit int // documents that it removes at most
 	query query
 }
+
+// mostTerms is the number of terms that a cluster takes in one clause, unless index.max_terms_count
+// of the index says otherwise.
+const mostTerms = 65_536
 
 type query struct {
 	Query struct {
@@ -44,8 +48,13 @@ func ParseDeletion(r *http.Request) (Deletion, error) {
 	}
 	parameters := r.URL.Query()
 	limit, err := strconv.Atoi(parameters.Get("max_docs"))
-	if err != nil || parameters.Get("conflicts") != "proceed" || parameters.Get("refresh") != "true" || len(d.query.Query.Bool.Filter) != 3 {
+	if err != nil || parameters.Get("conflicts") != "proceed" || len(d.query.Query.Bool.Filter) != 3 {
 		return d, fmt.Errorf("delete by query: parameters %v, query %+v", parameters, d.query)
+	}
+	for _, not := range d.query.Query.Bool.MustNot {
+		if n := len(not.Terms["_halley.key"]); n == 0 || n > mostTerms {
+			return d, fmt.Errorf("delete by query: a clause of %d terms", n)
+		}
 	}
 	d.Limit = limit
 	return d, nil
