@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -42,19 +41,10 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// crash has the cluster break its connections for a part of each interval, until ctx ends:
-// some of the requests that are not answered have been carried out.
-func (c *cluster) crash(ctx context.Context, interval time.Duration) (crashes int) {
-	for {
-		waitUntil(ctx, time.Now().Add(interval*3/4))
-		if ctx.Err() != nil {
-			return crashes
-		}
-		c.isDown.Store(true)
-		waitUntil(ctx, time.Now().Add(interval/4))
-		c.isDown.Store(false)
-		crashes++
-	}
+func (c *cluster) settings() []string { return opensearchSettings(c.URL, "orders") }
+
+func (c *cluster) crash(ctx context.Context, interval time.Duration) int {
+	return crashRepeatedly(ctx, interval, c.isDown.Store)
 }
 
 func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -146,22 +136,15 @@ func (c *cluster) operate(line []byte, lines *bufio.Reader) (any, error) {
 	return nil, nil
 }
 
-// documents returns the documents of the index, by their ids in the container.
 func (c *cluster) documents(t *testing.T) map[string]document {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	found := map[string]document{}
+	sources := map[string]json.RawMessage{}
 	for id, entry := range c.indexed {
-		if entry.source == nil {
-			continue
+		if entry.source != nil {
+			sources[id] = entry.source
 		}
-		var d document
-		must(t, json.Unmarshal(entry.source, &d))
-		if !strings.HasSuffix(id, "/"+d.ID) {
-			t.Errorf("document %s has the id %s in the index", d.ID, id)
-		}
-		found[d.ID] = d
 	}
-	return found
+	return indexedDocuments(t, sources)
 }

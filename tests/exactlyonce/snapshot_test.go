@@ -58,14 +58,14 @@ func TestSnapshotInViewUnderKills(t *testing.T) {
 // The index must have the documents of the container.
 func TestSnapshotInIndexUnderKills(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t)
+	x := newSearchIndex(t)
 	drawSeed(t)
 	r := snapshotUnderKills(t, snapshotSink{
-		function: "opensearch", settings: []string{"HALLEY_FUNCTIONS=opensearch", "HALLEY_OPENSEARCH_URL=" + c.URL, "HALLEY_OPENSEARCH_INDEX=orders"},
-		crash:     func(ctx context.Context) int { return c.crash(ctx, *interval) },
-		documents: func() map[string]document { return c.documents(t) },
+		function: "opensearch", settings: x.settings(),
+		crash:     func(ctx context.Context) int { return x.crash(ctx, *interval) },
+		documents: func() map[string]document { return x.documents(t) },
 	})
-	requireDocuments(t, c.documents(t), r.life.living())
+	requireDocuments(t, x.documents(t), r.life.living())
 }
 
 // snapshotSink is a sink of a function that begins with a snapshot.
