@@ -40,7 +40,7 @@ var surfaceCalls = []mutant{
 		{"trigger/deadletter.go", "Database: f.Container.Database(), Container: f", "Database: f.Container.Name(), Container: f"},
 	}},
 	{"documents-not-decoded", "Documents decodes each document", []edit{
-		{"trigger/handler.go", "return DocumentsWith(json.Unmarshal, fn)", "return DocumentsWith(func([]byte, any) error { return nil }, fn)"},
+		{"trigger/handler.go", "documents.Decode(reflect.ValueOf(docs), ", "documents.Decode(reflect.ValueOf(make([]T, len(docs))), "},
 	}},
 	{"other-decoder-ignored", "DocumentsWith uses the decoder that it is given", []edit{
 		{"trigger/handler.go", "c.decodeWith(unmarshal, &docs[i])", "c.decodeWith(json.Unmarshal, &docs[i])"},

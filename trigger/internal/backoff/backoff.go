@@ -41,6 +41,9 @@ func jitter(ceiling time.Duration, n int, key []any) time.Duration {
 
 // Sleep waits for d. If ctx ends first, it returns the cause.
 func Sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return context.Cause(ctx)
+	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
