@@ -100,10 +100,14 @@ var failovers = []mutant{
 		{"trigger/internal/lease/acquire.go", "\tif former.owner != \"\" {\n", "\tundone.raiseEpoch(former, acquired.Epoch())\n\tif former.owner != \"\" {\n"},
 	}},
 	{"lost-acquisition-of-another-taken", "an owner whose acquisition is lost leaves another owner's lease alone", []edit{
-		{"trigger/internal/lease/write.go", "(isFree || isOwn) && ", ""},
+		{"trigger/internal/lease/write.go", "(isFree || isOwn) && ", "(isFree || isOwn || true) && "},
 	}},
 	{"lost-acquisition-taken-without-trust", "an owner whose acquisition is lost writes it again only while it trusts it", []edit{
-		{"trigger/internal/lease/write.go", "return trusted && !paused", "return !paused"},
+		{"trigger/internal/lease/write.go", "return trusted && !paused", "return (trusted || true) && !paused"},
+	}},
+	{"silent-regions-take-no-turns", "of two regions that were silent lately, the one that has just been is not asked again at once", []edit{
+		{"trigger/cosmos/regions.go", "return penalty(a).Compare(penalty(b))", "return compareUnreachable(!penalty(a).IsZero(), !penalty(b).IsZero())"},
+		{"trigger/cosmos/regions.go", "// refresh reads the account if it is not known or too old.\n", "func compareUnreachable(a, b bool) int {\n\tif a == b {\n\t\treturn 0\n\t}\n\tif b {\n\t\treturn -1\n\t}\n\treturn 1\n}\n\n// refresh reads the account if it is not known or too old.\n"},
 	}},
 	{"mark-outlives-failover", "after a failover of the leases a mark that may have ended holds back no message", []edit{
 		{"trigger/internal/lease/dispatch.go", " && m.at.After(failedOver)", ""},

@@ -155,27 +155,22 @@ func (r *regions) accountRoute(op *operation) route {
 	return route{endpoints: r.reachableFirst(r.reads)}
 }
 
-// reachableFirst moves unreachable regions to the end.
+// reachableFirst moves unreachable regions to the end, the one that was asked last behind the others: if
+// all have been silent lately, they take turns.
 func (r *regions) reachableFirst(list []*url.URL) []*url.URL {
 	if len(r.penalties) == 0 || len(list) < 2 {
 		return list
 	}
 	now := time.Now()
-	list = slices.Clone(list)
-	slices.SortStableFunc(list, func(a, b *url.URL) int {
-		return compareBool(now.Before(r.penalties[a.Host]), now.Before(r.penalties[b.Host]))
-	})
-	return list
-}
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
+	penalty := func(u *url.URL) (until time.Time) {
+		if until = r.penalties[u.Host]; now.Before(until) {
+			return until
+		}
+		return time.Time{}
 	}
-	return 1
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b *url.URL) int { return penalty(a).Compare(penalty(b)) })
+	return list
 }
 
 // refresh reads the account if it is not known or too old.

@@ -117,6 +117,22 @@ func TestUnreachableRegionIsAvoided(t *testing.T) {
 	})
 }
 
+// Regions that have been unreachable in the last five minutes take turns: the first one to be asked is
+// not the one that has just failed.
+func TestUnreachableRegionsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := twoRegions(t, errRefused, ok(emptyPage), errRefused, errRefused, ok(emptyPage))
+		c := s.client(&ClientOptions{PreferredRegions: []string{"North Europe"}}).Container("db", "c")
+		for range 2 {
+			if err := readFeedOnce(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+		}
+		wantHosts(t, s, "northeurope", "westus", "westus", "northeurope", "westus")
+	})
+}
+
 // If an account has one write region, writes go to it, regardless of the
 // preference; if it has more, writes follow the preference.
 func TestWriteRegions(t *testing.T) {
