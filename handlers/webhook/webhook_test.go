@@ -254,15 +254,21 @@ func TestOverloadedReceiverIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestRetryAfterIsWaitedFor(t *testing.T) {
-	r := startReceiver(t)
-	var calls atomic.Int64
+// throttleOnce has a receiver refuse its first request, and counts all of them. retryAfter is in seconds.
+func throttleOnce(r *receiver.Receiver, retryAfter string) (calls *atomic.Int64) {
+	calls = new(atomic.Int64)
 	r.Respond(func(receiver.Request) *receiver.Answer {
 		if calls.Add(1) == 1 {
-			return &receiver.Answer{Status: 429, Header: http.Header{"Retry-After": {"1"}}}
+			return &receiver.Answer{Status: 429, Header: http.Header{"Retry-After": {retryAfter}}}
 		}
 		return nil
 	})
+	return calls
+}
+
+func TestRetryAfterIsWaitedFor(t *testing.T) {
+	r := startReceiver(t)
+	calls := throttleOnce(r, "1")
 	handle := openHandler(t)
 	if v := triggertest.Deliver(t, handle, upserts("1 ada")...); len(v.Failed) != 1 || !strings.Contains(v.Err.Error(), "429 Too Many Requests, retry after 1s") {
 		t.Fatal(v)
@@ -284,13 +290,7 @@ func TestRetryAfterIsWaitedFor(t *testing.T) {
 // handler tells operators so, and how all hosts are stopped at once.
 func TestPauseIsOfOneProcess(t *testing.T) {
 	r := startReceiver(t)
-	var calls atomic.Int64
-	r.Respond(func(receiver.Request) *receiver.Answer {
-		if calls.Add(1) == 1 {
-			return &receiver.Answer{Status: 429, Header: http.Header{"Retry-After": {"3600"}}}
-		}
-		return nil
-	})
+	calls := throttleOnce(r, "3600")
 	paused, other := openHandler(t), openHandler(t)
 	short, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -110,16 +110,13 @@ func (s *shelf) settings(kind archive.Ageing) []string {
 
 // crash has the directory disappear for a part of each interval, until ctx ends.
 func (s *shelf) crash(ctx context.Context, t *testing.T, interval time.Duration) (crashes int) {
-	for {
-		waitUntil(ctx, time.Now().Add(interval*3/4))
-		if ctx.Err() != nil {
-			return crashes
+	return crashRepeatedly(ctx, interval, func(isDown bool) {
+		if isDown {
+			s.pointTo(t, s.file)
+		} else {
+			s.pointTo(t, s.directory)
 		}
-		s.pointTo(t, s.file)
-		waitUntil(ctx, time.Now().Add(interval/4))
-		s.pointTo(t, s.directory)
-		crashes++
-	}
+	})
 }
 
 func (s *shelf) pointTo(t *testing.T, target string) {

@@ -3,11 +3,13 @@ package exactlyonce
 import (
 	"context"
 	"encoding/json"
-	"io"
-	"net"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,21 +33,44 @@ func newSearchIndex(t *testing.T) searchIndex {
 	if index == nil {
 		return newCluster(t)
 	}
-	return &node{index, newConnections(t, index.Node)}
+	return newNode(t, index)
 }
 
-// node is an index of a real node, behind connections that break.
+// node is an index of a real node, behind a proxy that breaks its connections.
 type node struct {
-	index       *opensearchtest.Index
-	connections *connections
+	*httptest.Server
+	index  *opensearchtest.Index
+	isDown atomic.Bool
 }
 
-func (n *node) settings() []string {
-	return opensearchSettings("http://"+n.connections.listener.Addr().String(), n.index.Name)
+func newNode(t *testing.T, index *opensearchtest.Index) *node {
+	t.Helper()
+	server, err := url.Parse(index.Node)
+	must(t, err)
+	n := &node{index: index}
+	proxy := httputil.NewSingleHostReverseProxy(server)
+	proxy.ModifyResponse = func(*http.Response) error {
+		if n.isDown.Load() {
+			return errors.New("the node is down")
+		}
+		return nil
+	}
+	proxy.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
+	n.Server = httptest.NewServer(proxy)
+	t.Cleanup(n.Close)
+	return n
 }
 
+func (n *node) settings() []string { return opensearchSettings(n.URL, n.index.Name) }
+
+// crash also breaks connections in the middle of their requests.
 func (n *node) crash(ctx context.Context, interval time.Duration) int {
-	return crashRepeatedly(ctx, interval, n.connections.refuse)
+	return crashRepeatedly(ctx, interval, func(isDown bool) {
+		n.isDown.Store(isDown)
+		if isDown {
+			n.CloseClientConnections()
+		}
+	})
 }
 
 func (n *node) documents(t *testing.T) map[string]document {
@@ -53,113 +78,21 @@ func (n *node) documents(t *testing.T) map[string]document {
 	return indexedDocuments(t, n.index.Documents(t))
 }
 
-// connections carries TCP connections to a server.
-type connections struct {
-	server   string // address
-	listener net.Listener
-	carrying sync.WaitGroup
-
-	mu        sync.Mutex            // guards the following
-	open      map[net.Conn]struct{} // both ends
-	isRefused bool
-}
-
-func newConnections(t *testing.T, server string) *connections {
-	t.Helper()
-	parsed, err := url.Parse(server)
-	must(t, err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	c := &connections{server: parsed.Host, listener: listener, open: map[net.Conn]struct{}{}}
-	c.carrying.Go(c.accept)
-	t.Cleanup(func() {
-		must(t, listener.Close())
-		c.refuse(true)
-		c.carrying.Wait()
-	})
-	return c
-}
-
-// refuse breaks all connections, in the middle of their requests, and those to come until it is
-// called with false.
-func (c *connections) refuse(isRefused bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.isRefused = isRefused
-	if isRefused {
-		for conn := range c.open {
-			_ = conn.Close()
-		}
-	}
-}
-
-func (c *connections) accept() {
-	for {
-		client, err := c.listener.Accept()
-		if err != nil {
-			return
-		}
-		c.carrying.Go(func() { c.carry(client) })
-	}
-}
-
-// carry copies both ways until one end breaks.
-func (c *connections) carry(client net.Conn) {
-	defer client.Close()
-	server, err := net.Dial("tcp", c.server)
-	if err != nil {
-		return
-	}
-	defer server.Close()
-	defer c.remove(client, server)
-	if !c.add(client, server) {
-		return
-	}
-	var copying sync.WaitGroup
-	copying.Go(func() {
-		_, _ = io.Copy(server, client)
-		_ = server.Close()
-	})
-	_, _ = io.Copy(client, server)
-	_ = client.Close()
-	copying.Wait()
-}
-
-// add reports whether connections are carried at present.
-func (c *connections) add(ends ...net.Conn) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, end := range ends {
-		c.open[end] = struct{}{}
-	}
-	return !c.isRefused
-}
-
-func (c *connections) remove(ends ...net.Conn) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, end := range ends {
-		delete(c.open, end)
-	}
-}
-
 // opensearchSettings are the settings of the handler opensearch on an index.
 func opensearchSettings(url, index string) []string {
 	return []string{"HALLEY_FUNCTIONS=opensearch", "HALLEY_OPENSEARCH_URL=" + url, "HALLEY_OPENSEARCH_INDEX=" + index}
 }
 
-// crashRepeatedly sets a cluster down for the last quarter of each interval, until ctx ends.
+// crashRepeatedly sets a sink down for the first quarter of each interval, until ctx ends.
 func crashRepeatedly(ctx context.Context, interval time.Duration, setDown func(bool)) (crashes int) {
-	for {
-		waitUntil(ctx, time.Now().Add(interval*3/4))
-		if ctx.Err() != nil {
-			return crashes
-		}
+	for ctx.Err() == nil {
 		setDown(true)
 		waitUntil(ctx, time.Now().Add(interval/4))
 		setDown(false)
 		crashes++
+		waitUntil(ctx, time.Now().Add(interval*3/4))
 	}
+	return crashes
 }
 
 // indexedDocuments returns the documents of an index by their ids in the container, given their sources by

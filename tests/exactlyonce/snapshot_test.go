@@ -162,7 +162,7 @@ func (r *snapshotRun) readSnapshot(ctx context.Context, partition string) {
 	r.await(ctx, isPastSnapshot)
 }
 
-// underTrouble does work while hosts are killed, the first at once, and the sink crashes.
+// underTrouble does work while hosts are killed and the sink crashes, both for the first time at once.
 func (r *snapshotRun) underTrouble(ctx context.Context, work func()) {
 	trouble, stopTrouble := context.WithCancel(ctx)
 	var working sync.WaitGroup
@@ -204,17 +204,15 @@ func isPastSnapshot(lags []trigger.Lag) bool {
 // crashConnections ends all connections of an application to PostgreSQL every interval, in the middle
 // of their transactions, until ctx ends.
 func crashConnections(ctx context.Context, t *testing.T, pool *pgxpool.Pool, application string, interval time.Duration) (crashes int) {
-	for {
-		waitUntil(ctx, time.Now().Add(interval))
-		if ctx.Err() != nil {
-			return crashes
-		}
-		const end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1"
+	const end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1"
+	for ctx.Err() == nil {
 		if _, err := pool.Exec(ctx, end, application); err != nil && ctx.Err() == nil {
 			t.Errorf("end the connections: %v", err)
 		}
 		crashes++
+		waitUntil(ctx, time.Now().Add(interval))
 	}
+	return crashes
 }
 
 // rowsOf returns the documents of the view.

@@ -10,7 +10,7 @@ var storeCalls = []mutant{
 		{"trigger/deadletterwrite.go", "callErr := errStoreGoexit", "var callErr error"},
 	}},
 	{"covered-letter-loaded", "a change that a request covers while its key is loaded is not delivered again", []edit{
-		{"trigger/internal/delivery/postponed.go", "\t\tisUncovered := ", "\t\tuncovered = k.uncovered.letters()\n\t\tisUncovered := "},
+		{"trigger/internal/delivery/postponed.go", "s.letters.deleted[stored.LetterID] ||", "func() bool { uncovered = k.uncovered.letterIDs(); return s.letters.deleted[stored.LetterID] }() ||"},
 	}},
 	{"uncovered-keys-not-counted", "keys that wait for a request count among the postponed ones", []edit{
 		{"trigger/internal/delivery/postponed.go", "\treturn maxPostponed - keys\n", "\tuncovered, _ := k.uncovered.total()\n\treturn maxPostponed - keys + uncovered\n"},

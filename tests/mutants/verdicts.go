@@ -51,7 +51,7 @@ var verdicts = []mutant{
 		{"trigger/internal/delivery/uncovered.go", "\t\tk.uncovered.add(handled)\n\t\tk.finishItems(handled)\n\t\treturn nil", "\t\treturn k.finish(ctx, handled)"},
 	}},
 	{"uncovered-letter-loaded", "a postponed change that waits for a request is not delivered again by its owner", []edit{
-		{"trigger/internal/delivery/postponed.go", "|| isUncovered {", "|| isUncovered && false {"},
+		{"trigger/internal/delivery/postponed.go", "|| uncovered[stored.LetterID]", "|| uncovered == nil"},
 	}},
 	{"uncovered-letter-forgotten", "a range with a postponed change that waits for a request is drained again", []edit{
 		{"trigger/internal/delivery/postponed.go", "\tkeys, due = s.uncovered.total()\n", ""},

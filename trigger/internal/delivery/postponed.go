@@ -332,13 +332,12 @@ func (k *laneKeys) joinsFirst(c, first *Item) bool {
 func (k *laneKeys) readKey(ctx context.Context, s *laneKey) (items []*Item, err error) {
 	var outdated []*Item
 	var late []StoredChange
-	read := map[string]*Item{}         // by version
-	uncovered := k.uncovered.letters() // before the store answers: another lane may delete some meanwhile
+	read := map[string]*Item{}           // by version
+	uncovered := k.uncovered.letterIDs() // before the store answers: another lane may delete some meanwhile
 	s.letters.hasMore = false
 	err = k.deadLetters.LoadKey(ctx, s.letters.key, func(stored StoredChange) bool {
 		c := &Item{Change: stored.Change, stored: &stored}
-		isUncovered := slices.ContainsFunc(uncovered, func(l uncoveredLetter) bool { return l.stored.LetterID == stored.LetterID })
-		if k.keyOf(c) != s.order || s.letters.deleted[stored.LetterID] || isUncovered {
+		if k.keyOf(c) != s.order || s.letters.deleted[stored.LetterID] || uncovered[stored.LetterID] {
 			return true
 		}
 		version := fmt.Sprint(k.nameOf(c), "@", c.Timestamp) // LSNs may restart after a merge

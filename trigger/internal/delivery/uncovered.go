@@ -39,31 +39,40 @@ func (u *uncoveredLetters) add(items []*Item) {
 	}
 }
 
-// letters returns the letters of this moment.
-func (u *uncoveredLetters) letters() []uncoveredLetter {
+// visit calls see with each letter. mu is held meanwhile.
+func (u *uncoveredLetters) visit(see func(uncoveredLetter)) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return slices.Clone(u.list)
+	for _, letter := range u.list {
+		see(letter)
+	}
 }
 
 // coveredBy returns the letters that a request covers.
 func (u *uncoveredLetters) coveredBy(requested int64) (covered []*StoredChange) {
-	for _, letter := range u.letters() {
+	u.visit(func(letter uncoveredLetter) {
 		if letter.answered < requested {
 			covered = append(covered, letter.stored)
 		}
-	}
+	})
 	return covered
 }
 
 // lastOrder returns the place of the last letter of a key, 0 if it has none.
 func (u *uncoveredLetters) lastOrder(key uint64) (last int64) {
-	for _, letter := range u.letters() {
+	u.visit(func(letter uncoveredLetter) {
 		if letter.orderKey == key {
 			last = max(last, letter.stored.Order)
 		}
-	}
+	})
 	return last
+}
+
+// letterIDs returns the IDs of the letters.
+func (u *uncoveredLetters) letterIDs() map[string]bool {
+	ids := map[string]bool{}
+	u.visit(func(letter uncoveredLetter) { ids[letter.stored.LetterID] = true })
+	return ids
 }
 
 // remove forgets a letter that the store does not have any more.
@@ -77,10 +86,10 @@ func (u *uncoveredLetters) remove(id string) {
 // handled.
 func (u *uncoveredLetters) total() (keys int, since time.Time) {
 	seen := map[uint64]bool{}
-	for _, letter := range u.letters() {
+	u.visit(func(letter uncoveredLetter) {
 		seen[letter.orderKey] = true
 		since = earlier(since, letter.since)
-	}
+	})
 	return len(seen), since
 }
 
