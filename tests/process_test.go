@@ -2,8 +2,8 @@ package tests
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
-	"net"
 	"os"
 	"os/exec"
 	"slices"
@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"halley/tests/freeport"
 )
 
 // patience bounds every wait of the tests. Only a test that fails waits for so long, also
@@ -147,15 +149,14 @@ func eventually(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-// freeAddress returns a loopback address whose port was free a moment ago.
-func freeAddress(t *testing.T) string {
+// freeAddress returns a loopback address for a process that is told where to listen.
+func freeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	n, err := freeport.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return fmt.Sprintf("127.0.0.1:%d", n)
 }
 
 // output collects the output of a process.

@@ -60,12 +60,7 @@ func buildLean(b *testing.B, path, tags, source string) {
 // system does not tell.
 func firstAnswer(b *testing.B, program string, settings []string) (took time.Duration, resident float64) {
 	b.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	address := listener.Addr().String()
-	listener.Close()
+	address := freeAddress(b)
 	_, port, _ := strings.Cut(address, ":")
 	server := exec.Command(program)
 	server.Env = append(settings, "FUNCTIONS_CUSTOMHANDLER_PORT="+port)

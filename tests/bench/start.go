@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"halley/tests/bench/report"
+	"halley/tests/freeport"
 	"halley/trigger/emulator"
 )
 
@@ -109,7 +109,7 @@ func (v *service) firstAnswer(binary string) (took time.Duration, resident float
 
 // answer is firstAnswer with more variables. The binary's standard error goes to stderr.
 func (v *service) answer(binary string, stderr io.Writer, variables ...string) (took time.Duration, resident float64, err error) {
-	port, err := freePort()
+	port, err := freeport.Find()
 	if err != nil {
 		return 0, 0, err
 	}
@@ -117,13 +117,13 @@ func (v *service) answer(binary string, stderr io.Writer, variables ...string) (
 	defer cancel()
 	cmd := v.suite.command(ctx, 1, binary)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = filepath.Dir(binary), nil, stderr
-	cmd.Env = append(append(v.environment(nil), variables...), "FUNCTIONS_CUSTOMHANDLER_PORT="+port, "FUNCTIONS_WORKER_RUNTIME=custom",
+	cmd.Env = append(append(v.environment(nil), variables...), fmt.Sprintf("FUNCTIONS_CUSTOMHANDLER_PORT=%d", port), "FUNCTIONS_WORKER_RUNTIME=custom",
 		"CosmosDB=AccountEndpoint="+v.endpoint+";AccountKey="+emulator.Key+";", "HALLEY_DATABASE_NAME=bench", "HALLEY_CONTAINER_NAME=items")
 	began := time.Now()
 	if err := cmd.Start(); err != nil {
 		return 0, 0, err
 	}
-	took, err = awaitAnswer(ctx, "http://127.0.0.1:"+port+"/", began)
+	took, err = awaitAnswer(ctx, fmt.Sprintf("http://127.0.0.1:%d/", port), began)
 	if err == nil {
 		resident, err = residentMiB(cmd.Process.Pid)
 	}
@@ -184,16 +184,6 @@ func awaitAnswer(ctx context.Context, url string, began time.Time) (time.Duratio
 		}
 		time.Sleep(200 * time.Microsecond)
 	}
-}
-
-// freePort returns a port of loopback that was free just now.
-func freePort() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	return port, errors.Join(err, listener.Close())
 }
 
 // residentMiB is the resident memory of a process on Linux.

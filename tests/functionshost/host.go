@@ -17,13 +17,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 	"time"
+
+	"halley/tests/freeport"
 )
 
 // Options change a host. The zero value is a host in Azure with the app's own
@@ -90,7 +91,7 @@ func Start(root string, opts *Options) (*Host, error) {
 	if h.opts.StopGrace == 0 {
 		h.opts.StopGrace = 10 * time.Second
 	}
-	if h.port, err = pickPort(); err != nil {
+	if h.port, err = freeport.Find(); err != nil { // stays the same when the handler is restarted
 		return nil, err
 	}
 	h.out = &output{stderrIsError: h.app.stderrIsError}
@@ -98,17 +99,6 @@ func Start(root string, opts *Options) (*Host, error) {
 	h.life, h.end = context.WithCancelCause(context.Background())
 	go h.supervise()
 	return h, nil
-}
-
-// pickPort finds a free port as the host does, by binding and closing one. The
-// port stays the same when the handler is restarted.
-func pickPort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("pick the handler's port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 func (h *Host) url(path string) string {
