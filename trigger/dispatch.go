@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -224,9 +225,6 @@ func (h *Host) DrainRange(ctx context.Context, name, token string) (Summary, err
 	d, end := newDrain(ctx, r, 1)
 	defer end()
 	err := d.drainToken(ctx, token)
-	if err == nil {
-		err = d.feedsUnread()
-	}
 	endCall(err)
 	if err != nil {
 		err = fmt.Errorf("function %q: %w", name, err)
@@ -235,7 +233,8 @@ func (h *Host) DrainRange(ctx context.Context, name, token string) (Summary, err
 }
 
 // drainToken drains the range of one lease, if there is such a lease. If it acquires
-// nothing, it ends the mark, which would keep the next message back.
+// nothing, it ends the mark, which would keep the next message back, or returns an error, so
+// that this message comes back.
 func (d *drain) drainToken(ctx context.Context, token string) error {
 	r := d.runner
 	listed, err := r.listLeases(ctx, r.listToDrain)
@@ -253,10 +252,13 @@ func (d *drain) drainToken(ctx context.Context, token string) error {
 	} else {
 		d.drainRange(ctx, l, listed.list)
 	}
-	if cools || d.summary.Idle > 0 || d.summary.Behind > 0 && d.readErr == nil { // or held back by a limit
-		r.leases.EndMark(ctx, l)
+	if err := cmp.Or(d.fatalErr, d.feedsUnread()); err != nil {
+		return err
 	}
-	return d.fatalErr
+	if cools || d.summary.Idle > 0 || d.summary.Behind > 0 { // behind also if a limit holds it back
+		return r.leases.EndMark(ctx, l)
+	}
+	return nil
 }
 
 // errOwnRange means that another goroutine of this host works on a range.

@@ -162,6 +162,47 @@ func TestMarkDoesNotProlongLeaseOfDeadOwner(t *testing.T) {
 	})
 }
 
+// A message whose range has changes, but whose lease cannot be acquired, ends the mark. If it
+// cannot, it is an error, so that the message comes back before the mark has ended by itself.
+func TestMessageThatCannotAcquireIsNotLost(t *testing.T) {
+	for name, test := range map[string]struct {
+		refuses  func(lease string) bool
+		comeBack bool
+	}{
+		"acquisitions are refused": {func(lease string) bool { return strings.Contains(lease, `"Owner":"a"`) }, false},
+		"all writes are refused":   {func(string) bool { return true }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 1, func(t *testing.T, w *world) {
+				w.writeMany("doc", 10)
+				tick := w.host("tick", w.recorder("tick"))
+				tokens, _ := dispatched(t, tick)
+				var refusing atomic.Bool
+				refusing.Store(true)
+				a := w.hostOn(hostNetwork{w, func(r *http.Request) (*http.Response, error, bool) {
+					if r.Method != http.MethodPut || !refusing.Load() || !test.refuses(bodyOf(t, r)) {
+						return nil, nil, false
+					}
+					return nil, errors.New("connection refused"), true
+				}}, "a", w.recorder("a"), withoutLogger)
+				s, err := a.DrainRange(t.Context(), "test", tokens[0])
+				if s.Behind != 1 || (err != nil) != test.comeBack {
+					t.Errorf("%+v, %v", s, err)
+				}
+				refusing.Store(false)
+				if test.comeBack {
+					drained(t, a, tokens[0])
+				} else if tokens, _ := dispatched(t, tick); len(tokens) != 1 {
+					t.Error("the next tick sends no message")
+				} else {
+					drained(t, a, tokens[0])
+				}
+				w.checkComplete(10)
+			})
+		})
+	}
+}
+
 // A message that has nothing to do leaves no mark that would keep the next one back.
 func TestUselessMessageRemovesMark(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {

@@ -109,6 +109,12 @@ var failovers = []mutant{
 		{"trigger/cosmos/regions.go", "return penalty(a).Compare(penalty(b))", "return compareUnreachable(!penalty(a).IsZero(), !penalty(b).IsZero())"},
 		{"trigger/cosmos/regions.go", "// refresh reads the account if it is not known or too old.\n", "func compareUnreachable(a, b bool) int {\n\tif a == b {\n\t\treturn 0\n\t}\n\tif b {\n\t\treturn -1\n\t}\n\treturn 1\n}\n\n// refresh reads the account if it is not known or too old.\n"},
 	}},
+	{"acquisition-without-effect-is-lost", "an acquisition that was not applied is an error, and no other host's", []edit{
+		{"trigger/internal/lease/acquire.go", "readErr != nil || fresh.etag == next.etag {", "readErr != nil {"},
+	}},
+	{"mark-outlives-refused-acquisition", "a message that acquires nothing ends its mark or comes back", []edit{
+		{"trigger/dispatch.go", " || d.summary.Behind > 0 { // behind", " { // behind"},
+	}},
 	{"mark-outlives-failover", "after a failover of the leases a mark that may have ended holds back no message", []edit{
 		{"trigger/internal/lease/dispatch.go", " && m.at.After(failedOver)", ""},
 	}},

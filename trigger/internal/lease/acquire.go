@@ -150,7 +150,7 @@ func (s *leaseStore) acquireLease(ctx context.Context, next *Lease) (held *Lease
 		return nil, sent, fmt.Errorf("acquire lease %q: %w", next.token, err)
 	}
 	fresh, readErr := s.readLease(ctx, next)
-	if readErr != nil {
+	if readErr != nil || fresh.etag == next.etag { // not applied, or not yet
 		s.noteUnsure(next.token, mine.epoch)
 		return nil, sent, fmt.Errorf("acquire lease %q: %w", next.token, errors.Join(err, readErr))
 	}

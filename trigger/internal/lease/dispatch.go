@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -119,13 +118,13 @@ func (s *Set) MarkDispatched(ctx context.Context, l *Lease) error {
 }
 
 // EndMark ends the mark of a lease whose message was processed without an acquisition,
-// unless the lease has another mark or owner by now. A mark that it cannot end does so by
-// itself. If the lease has the name of a dead owner, the mark stays to keep the time of
+// unless the lease has another mark or owner by now. A mark that it cannot end ends by
+// itself, later. If the lease has the name of a dead owner, the mark stays to keep the time of
 // its last write.
-func (s *Set) EndMark(ctx context.Context, l *Lease) {
+func (s *Set) EndMark(ctx context.Context, l *Lease) error {
 	mark := l.properties[dispatchedProperty]
 	if m, marked := l.mark(); !marked || m.hasEnded {
-		return
+		return nil
 	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
@@ -140,8 +139,9 @@ func (s *Set) EndMark(ctx context.Context, l *Lease) {
 		return true
 	})
 	if err != nil {
-		s.cfg.Log.Info("could not end the mark of a message; it ends by itself", slog.String("range", l.token), slog.Any("error", err))
+		return fmt.Errorf("end the mark of lease %q: %w", l.token, err)
 	}
+	return nil
 }
 
 // keepWritten has the next write of a lease, in the name of its owner, not extend that owner's life.

@@ -65,11 +65,11 @@ func TestEndMarkLeavesNewerMark(t *testing.T) {
 		first := b.leases(s)["0"]
 		time.Sleep(time.Minute)
 		must(t, s.MarkDispatched(t.Context(), first))
-		s.EndMark(t.Context(), first)
+		must(t, s.EndMark(t.Context(), first))
 		if l := b.leases(s)["0"]; !s.IsDispatched(l) {
 			t.Error("the newer mark is gone")
 		} else {
-			s.EndMark(t.Context(), l)
+			must(t, s.EndMark(t.Context(), l))
 		}
 		if l := b.leases(s)["0"]; l.properties[dispatchedProperty] != "" {
 			t.Errorf("mark %q", l.properties[dispatchedProperty])
@@ -90,7 +90,7 @@ func TestEndMarkOfDeadOwnersLease(t *testing.T) {
 		dead := b.leases(s)["0"]
 		must(t, s.MarkDispatched(t.Context(), dead))
 		time.Sleep(time.Minute)
-		s.EndMark(t.Context(), b.leases(s)["0"])
+		must(t, s.EndMark(t.Context(), b.leases(s)["0"]))
 		l := b.leases(s)["0"]
 		if s.IsDispatched(l) || !l.Written().Equal(dead.Written()) {
 			t.Errorf("marked %v, written %v, want %v", s.IsDispatched(l), l.Written(), dead.Written())
@@ -103,7 +103,7 @@ func TestEndMarkOfDeadOwnersLease(t *testing.T) {
 		next := marked.clone()
 		next.owner = "b" // a .NET host keeps the mark
 		must(t, s.store.replaceDocument(t.Context(), next, next.rest["timestamp"]))
-		s.EndMark(t.Context(), marked)
+		must(t, s.EndMark(t.Context(), marked))
 		if l := b.leases(s)["0"]; !s.IsDispatched(l) {
 			t.Error("the mark of another owner's lease has ended")
 		}
