@@ -64,7 +64,7 @@ func (a *App) Status() []trigger.Status { return a.hosted.Status() }
 func (a *App) Close() error { return a.hosted.Close() }
 
 // Telemetry starts the export of the signals of a process. Package
-// halley/function/app/otel has one for OpenTelemetry. metrics are those of /metrics.
+// halley/function/app/otel has one for OpenTelemetry. metrics returns the text of /metrics.
 type Telemetry = hosting.Telemetry
 
 // TelemetryHooks are what an export does during a run. Each may be nil.

@@ -18,15 +18,21 @@
 package otel
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 	bridge "go.opentelemetry.io/contrib/bridges/prometheus"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -51,7 +57,7 @@ var _ app.Telemetry = Export
 // Export starts the export of traces and of the metrics of a process. It is the value of
 // [app.Options.Telemetry]. It also sets the global tracer provider, so that the spans of
 // clients in handlers join those of the calls.
-func Export(ctx context.Context, metrics prometheus.Gatherer) (app.TelemetryHooks, error) {
+func Export(ctx context.Context, metrics func() []byte) (app.TelemetryHooks, error) {
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
 		return app.TelemetryHooks{}, nil
 	}
@@ -72,12 +78,21 @@ func Export(ctx context.Context, metrics prometheus.Gatherer) (app.TelemetryHook
 		if err != nil {
 			return hooks, errors.Join(fmt.Errorf("OpenTelemetry metrics: %w", err), together(stops)(ctx))
 		}
-		reader := sdkmetric.NewPeriodicReader(exporter, sdkmetric.WithProducer(bridge.NewMetricProducer(bridge.WithGatherer(metrics))))
+		reader := sdkmetric.NewPeriodicReader(exporter, sdkmetric.WithProducer(bridge.NewMetricProducer(bridge.WithGatherer(gatherer(metrics)))))
 		provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
 		flushes, stops = append(flushes, provider.ForceFlush), append(stops, provider.Shutdown)
 	}
 	hooks.Flush, hooks.Stop = together(flushes), together(stops)
 	return hooks, nil
+}
+
+// gatherer reads the text of /metrics for OpenTelemetry's bridge.
+func gatherer(metrics func() []byte) prometheus.Gatherer {
+	return prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		parser := expfmt.NewTextParser(model.UTF8Validation)
+		families, err := parser.TextToMetricFamilies(bytes.NewReader(metrics()))
+		return slices.Collect(maps.Values(families)), err
+	})
 }
 
 func together(all []func(context.Context) error) func(context.Context) error {

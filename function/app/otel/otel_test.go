@@ -3,20 +3,26 @@ package otel
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"go.opentelemetry.io/otel/trace"
 	metricpb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	datapb "go.opentelemetry.io/proto/otlp/metrics/v1"
 	spanpb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"halley/function/app/internal/metrics"
 	"halley/handlers"
 	"halley/trigger"
 )
@@ -27,7 +33,7 @@ type collector struct {
 
 	mu      sync.Mutex
 	spans   []*spanpb.Span
-	metrics map[string]bool // by name
+	metrics map[string]*datapb.Metric // by name
 }
 
 func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -56,7 +62,7 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		for _, resource := range request.ResourceMetrics {
 			for _, scope := range resource.ScopeMetrics {
 				for _, m := range scope.Metrics {
-					c.metrics[m.Name] = true
+					c.metrics[m.Name] = m
 				}
 			}
 		}
@@ -81,13 +87,26 @@ func batchOf(documents ...string) trigger.Batch {
 // A call is one span, linked once to the span that wrote its documents, and the metrics of
 // the process follow them.
 func TestCallsAndMetricsReachTheCollector(t *testing.T) {
-	c := &collector{t: t, metrics: map[string]bool{}}
+	c := &collector{t: t, metrics: map[string]*datapb.Metric{}}
 	server := httptest.NewServer(c)
 	defer server.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL)
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "halley_test"}, func() float64 { return 1 }))
-	hooks, err := Export(t.Context(), registry)
+	hooks, err := Export(t.Context(), func() []byte {
+		return []byte(`# HELP halley_level A level.
+# TYPE halley_level gauge
+halley_level{function="board"} 1.5
+# HELP halley_done_total What is done.
+# TYPE halley_done_total counter
+halley_done_total{function="board"} 7
+# HELP halley_seconds Durations.
+# TYPE halley_seconds histogram
+halley_seconds_bucket{function="board",le="0.5"} 1
+halley_seconds_bucket{function="board",le="1"} 2
+halley_seconds_bucket{function="board",le="+Inf"} 3
+halley_seconds_sum{function="board"} 2.5
+halley_seconds_count{function="board"} 3
+`)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,8 +137,15 @@ func TestCallsAndMetricsReachTheCollector(t *testing.T) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.spans) != 2 || !c.metrics["halley_test"] {
+	if len(c.spans) != 2 || len(c.metrics) != 3 {
 		t.Fatalf("%d spans, metrics %v", len(c.spans), c.metrics)
+	}
+	level, done := c.metrics["halley_level"].GetGauge().GetDataPoints()[0], c.metrics["halley_done_total"].GetSum()
+	if c.metrics["halley_level"].Description != "A level." || level.GetAsDouble() != 1.5 || level.Attributes[0].Key != "function" || level.Attributes[0].Value.GetStringValue() != "board" || !done.IsMonotonic || done.DataPoints[0].GetAsDouble() != 7 {
+		t.Errorf("metrics %v", c.metrics)
+	}
+	if h := c.metrics["halley_seconds"].GetHistogram().GetDataPoints()[0]; h.Count != 3 || h.GetSum() != 2.5 || !slices.Equal(h.ExplicitBounds, []float64{0.5, 1}) || !slices.Equal(h.BucketCounts, []uint64{1, 1, 1}) {
+		t.Errorf("histogram %v", h)
 	}
 	first, second := c.spans[0], c.spans[1]
 	if first.Name != "process board" || len(first.Links) != 1 || string(first.Links[0].TraceId) != string(decode(t, writerTrace)) || first.Kind != spanpb.Span_SPAN_KIND_CONSUMER {
@@ -155,7 +181,7 @@ func TestVariablesSwitchExportsOff(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
 			t.Setenv(test.name, test.value)
-			hooks, err := Export(t.Context(), prometheus.NewRegistry())
+			hooks, err := Export(t.Context(), func() []byte { return nil })
 			if err != nil || (hooks.Wrap != nil) != test.wraps || (hooks.Stop != nil) != test.export {
 				t.Errorf("hooks %+v, %v", hooks, err)
 			}
@@ -170,7 +196,50 @@ func TestVariablesSwitchExportsOff(t *testing.T) {
 
 func TestUnknownProtocolIsRefused(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")
-	if _, err := Export(t.Context(), prometheus.NewRegistry()); err == nil || !strings.Contains(err.Error(), "write grpc or http/protobuf") {
+	if _, err := Export(t.Context(), func() []byte { return nil }); err == nil || !strings.Contains(err.Error(), "write grpc or http/protobuf") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// Prometheus' own parser reads each metric, value and label of an app as it was counted.
+func TestPrometheusReadsTheMetrics(t *testing.T) {
+	const odd = "a \"quoted\" C:\\path\\\nin two lines, {le=\"1\"} "
+	ranges := []trigger.RangeStatus{{Range: "0", BehindSeconds: math.Inf(1)}, {Range: "1", BehindSeconds: math.NaN()}}
+	m := metrics.New(func() []trigger.Status {
+		return []trigger.Status{{ReadAheadBytes: 1 << 40, Functions: []trigger.FunctionStatus{{Name: odd, Ranges: ranges}}}}
+	})
+	m.AddFunction(odd)
+	m.Observe(trigger.Event{Kind: trigger.EventDelivered, Function: odd, Changes: 3, Handled: 3, Duration: 4 * time.Millisecond})
+	m.ObserveSink(odd, handlers.SinkUse{Sink: "redis"})
+	families, err := gatherer(m.Text).Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range families {
+		if f.GetHelp() == "" || f.GetType() == dto.MetricType_UNTYPED {
+			t.Errorf("%s has the type %s and the help text %q", f.GetName(), f.GetType(), f.GetHelp())
+		}
+		for _, one := range f.Metric {
+			var labels []string
+			for _, l := range one.Label {
+				labels = append(labels, l.GetName()+"="+strings.ReplaceAll(l.GetValue(), odd, "ODD"))
+			}
+			value := one.GetCounter().GetValue() + one.GetGauge().GetValue() + one.GetHistogram().GetSampleSum()
+			got = append(got, fmt.Sprintf("%s %s%s %v", f.GetType(), f.GetName(), labels, value))
+			if f.GetName() == "halley_handler_duration_seconds" && (len(one.Histogram.Bucket) != 11 || one.Histogram.Bucket[1].GetUpperBound() != 0.004 || one.Histogram.Bucket[1].GetCumulativeCount() != 1) {
+				t.Errorf("histogram %v", one.Histogram)
+			}
+		}
+	}
+	for _, want := range []string{
+		"COUNTER halley_changes_total[function=ODD outcome=delivered] 3", "COUNTER halley_changes_total[function=ODD outcome=failed] 0",
+		"COUNTER halley_sink_requests_total[function=ODD outcome=timeout sink=redis] 0", "HISTOGRAM halley_batch_changes[function=ODD] 3",
+		"HISTOGRAM halley_handler_duration_seconds[function=ODD outcome=delivered] 0.004", "GAUGE halley_read_ahead_bytes[] 1.099511627776e+12",
+		"GAUGE halley_lag_seconds[function=ODD range=0] +Inf", "GAUGE halley_lag_seconds[function=ODD range=1] NaN",
+	} {
+		if !slices.Contains(got, want) {
+			t.Errorf("no series %s in\n%s", want, strings.Join(got, "\n"))
+		}
 	}
 }

@@ -70,7 +70,7 @@ func Open(ctx context.Context, s *settings.Settings, options Options, log *zap.L
 	a.metrics = metrics.New(a.Status)
 	a.accounts.ObserveAttempt = a.metrics.CountRequest
 	var err error
-	if a.telemetry, err = options.Telemetry.start(ctx, a.metrics.Gatherer()); err != nil {
+	if a.telemetry, err = options.Telemetry.start(ctx, a.metrics.Text); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
 	for _, f := range s.Functions {

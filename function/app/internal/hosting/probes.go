@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/common/expfmt"
 	"go.uber.org/zap"
 
 	"halley/function/app/internal/text"
@@ -58,19 +57,10 @@ func (a *App) Probes() http.Handler {
 	return mux
 }
 
-// serveMetrics writes the metrics in Prometheus' text format. (promhttp would link
-// compressors and further formats, 300 kB, for answers of some kilobytes.)
+// serveMetrics writes the metrics in Prometheus' text format.
 func (a *App) serveMetrics(w http.ResponseWriter, _ *http.Request) {
-	families, err := a.metrics.Gatherer().Gather()
-	if err != nil {
-		a.Log.Warn("metrics not gathered", zap.Error(err))
-	}
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	for _, family := range families {
-		if _, err := expfmt.MetricFamilyToText(w, family); err != nil {
-			return // the reader has gone
-		}
-	}
+	_, _ = w.Write(a.metrics.Text()) // a reader that has gone does not want them
 }
 
 // probeAnswer is the answer of a probe.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"halley/function/app/internal/text"
@@ -12,8 +11,8 @@ import (
 )
 
 // Telemetry starts the export of the signals of a process. Package
-// halley/function/app/otel has one for OpenTelemetry. metrics are those of /metrics.
-type Telemetry func(ctx context.Context, metrics prometheus.Gatherer) (TelemetryHooks, error)
+// halley/function/app/otel has one for OpenTelemetry. metrics returns the text of /metrics.
+type Telemetry func(ctx context.Context, metrics func() []byte) (TelemetryHooks, error)
 
 // TelemetryHooks are what an export does during a run. Each may be nil.
 type TelemetryHooks struct {
@@ -30,7 +29,7 @@ type TelemetryHooks struct {
 const telemetryTime = 5 * time.Second
 
 // start starts the export, if the app has one.
-func (t Telemetry) start(ctx context.Context, metrics prometheus.Gatherer) (TelemetryHooks, error) {
+func (t Telemetry) start(ctx context.Context, metrics func() []byte) (TelemetryHooks, error) {
 	if t == nil {
 		return TelemetryHooks{}, nil
 	}

@@ -1,12 +1,15 @@
 // Package metrics counts what the functions of a process do, for Prometheus. It knows
-// no server: [Metrics.Gatherer] is served by the app, and read by other exporters.
+// no server: [Metrics.Text] is served by the app, and read by other exporters.
 package metrics
 
 import (
+	"maps"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	victoria "github.com/VictoriaMetrics/metrics"
 
 	"halley/handlers"
 	"halley/trigger"
@@ -15,57 +18,55 @@ import (
 
 // Metrics are the metrics of one process. It is safe for concurrent use.
 type Metrics struct {
-	registry       *prometheus.Registry
-	handlerSeconds *prometheus.HistogramVec
-	batchChanges   *prometheus.HistogramVec
-	changes        *prometheus.CounterVec
-	deadLetters    *prometheus.CounterVec
-	postponed      *prometheus.CounterVec
-	leaseEvents    *prometheus.CounterVec
-	flushes        *prometheus.CounterVec
-	requests       requestCounter
-	sinks          sinkMetrics
+	status func() []trigger.Status
+	counts registry
 }
+
+var (
+	handlerSeconds = histogram(handlerSecondsName, "Duration of handler calls.", victoria.ExponentialBuckets(0.001, 4, 10), functionLabel, outcomeLabel)
+	batchChanges   = histogram(batchName, "Changes of a handler call.", victoria.ExponentialBuckets(1, 4, 7), functionLabel)
+	changes        = counter(changesName, "Changes by outcome: delivered, failed (and redelivered) or filtered.", functionLabel, outcomeLabel)
+	deadLetters    = counter(deadLettersName, "Changes that were given up and are in the dead letter store.", functionLabel)
+	postponed      = counter(postponedName, "Changes that were put into the dead letter store until they are due.", functionLabel)
+	leaseEvents    = counter(leaseEventsName, "Events in the life of leases; a release has its reason.", eventLabel, functionLabel)
+	flushes        = counter(flushesName, "Calls of Flush by outcome: flushed, or failed, so that changes are delivered again.", functionLabel, outcomeLabel)
+)
 
 // New returns the metrics of a process. status is called at each read of the metrics,
 // and returns the state of all hosts.
 func New(status func() []trigger.Status) *Metrics {
-	m := &Metrics{
-		registry: prometheus.NewRegistry(),
-		handlerSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: handlerSecondsName, Help: "Duration of handler calls.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),
-		}, []string{functionLabel, outcomeLabel}),
-		batchChanges: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: batchName, Help: "Changes of a handler call.", Buckets: prometheus.ExponentialBuckets(1, 4, 7),
-		}, []string{functionLabel}),
-		changes:     counter(changesName, "Changes by outcome: delivered, failed (and redelivered) or filtered.", functionLabel, outcomeLabel),
-		deadLetters: counter(deadLettersName, "Changes that were given up and are in the dead letter store.", functionLabel),
-		postponed:   counter(postponedName, "Changes that were put into the dead letter store until they are due.", functionLabel),
-		leaseEvents: counter(leaseEventsName, "Events in the life of leases; a release has its reason.", functionLabel, eventLabel),
-		flushes:     counter(flushesName, "Calls of Flush by outcome: flushed, or failed, so that changes are delivered again.", functionLabel, outcomeLabel),
-		requests: requestCounter{
-			attempts: counter(requestsName, "Requests to Cosmos DB, each attempt, by outcome.", operationLabel, outcomeLabel),
-			units:    counter(requestUnitsName, "Request units that Cosmos DB has charged.", operationLabel),
-			polls:    counter(pollsName, "Reads of the feed by outcome: changes, idle, throttled or failed.", outcomeLabel),
-		},
-		sinks: newSinkMetrics(),
-	}
-	m.registry.MustRegister(m.sinks.requests, m.sinks.rows, m.sinks.retries, m.sinks.seconds)
-	m.registry.MustRegister(m.handlerSeconds, m.batchChanges, m.changes, m.deadLetters, m.postponed, m.leaseEvents, m.flushes, m.requests.attempts, m.requests.units, m.requests.polls,
-		&statusCollector{status})
-	return m
+	return &Metrics{status, newRegistry(handlerSeconds, batchChanges, changes, deadLetters, postponed, leaseEvents, flushes,
+		requests, requestUnits, polls, sinkRequests, sinkRows, sinkRetries, sinkSeconds)}
 }
 
-// Gatherer returns the metrics for an exporter.
-func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
+// Text returns all metrics that have values, in Prometheus' text format.
+func (m *Metrics) Text() []byte {
+	all := readStatus(m.status())
+	maps.Copy(all, m.counts)
+	return all.text()
+}
+
+// Values returns the values by series, as the text names them: of a histogram its count and sum.
+func (m *Metrics) Values() map[string]float64 {
+	values := map[string]float64{}
+	for line := range strings.Lines(string(m.Text())) {
+		end := strings.LastIndexByte(line, ' ')
+		name, _, _ := strings.Cut(line[:end], "{")
+		if strings.HasPrefix(name, "#") || strings.HasSuffix(name, "_bucket") {
+			continue
+		}
+		values[line[:end]], _ = strconv.ParseFloat(strings.TrimSpace(line[end:]), 64)
+	}
+	return values
+}
 
 // AddFunction has the counters of a function start at zero, so that the first dead letter
 // is an increase that an alert sees.
 func (m *Metrics) AddFunction(name string) {
-	m.deadLetters.WithLabelValues(name)
-	m.postponed.WithLabelValues(name)
+	m.counts.add(deadLetters, 0, name)
+	m.counts.add(postponed, 0, name)
 	for _, outcome := range []string{outcomeDelivered, outcomeFailed, outcomeFiltered} {
-		m.changes.WithLabelValues(name, outcome)
+		m.counts.add(changes, 0, name, outcome)
 	}
 }
 
@@ -85,84 +86,72 @@ func (m *Metrics) Observe(e trigger.Event) {
 	case trigger.EventDeliveryFailed:
 		m.countCall(e, outcomeFailed)
 	case trigger.EventFiltered:
-		m.changes.WithLabelValues(e.Function, outcomeFiltered).Add(float64(e.Changes))
+		m.counts.add(changes, float64(e.Changes), e.Function, outcomeFiltered)
 	case trigger.EventDeadLettered:
-		m.deadLetters.WithLabelValues(e.Function).Inc()
+		m.counts.add(deadLetters, 1, e.Function)
 	case trigger.EventPostponed:
-		m.postponed.WithLabelValues(e.Function).Inc()
+		m.counts.add(postponed, 1, e.Function)
 	case trigger.EventFlushed:
 		outcome := outcomeFlushed
 		if e.Err != nil {
 			outcome = outcomeFailed
 		}
-		m.flushes.WithLabelValues(e.Function, outcome).Inc()
+		m.counts.add(flushes, 1, e.Function, outcome)
 	case trigger.EventReleased:
-		m.leaseEvents.WithLabelValues(e.Function, "released: "+string(e.Reason)).Inc()
+		m.counts.add(leaseEvents, 1, "released: "+string(e.Reason), e.Function)
 	case trigger.EventAcquired, trigger.EventSplit, trigger.EventStalled, trigger.EventRecovered, trigger.EventCheckpointed:
-		m.leaseEvents.WithLabelValues(e.Function, string(e.Kind)).Inc()
+		m.counts.add(leaseEvents, 1, string(e.Kind), e.Function)
 	}
 }
 
 // ObserveSink counts a use of a sink by the handler of a function.
-func (m *Metrics) ObserveSink(function string, u handlers.SinkUse) { m.sinks.observe(function, u) }
+func (m *Metrics) ObserveSink(function string, u handlers.SinkUse) { m.counts.observeSink(function, u) }
 
 func (m *Metrics) countCall(e trigger.Event, outcome string) {
-	m.handlerSeconds.WithLabelValues(e.Function, outcome).Observe(e.Duration.Seconds())
-	m.batchChanges.WithLabelValues(e.Function).Observe(float64(e.Changes))
-	m.changes.WithLabelValues(e.Function, outcomeDelivered).Add(float64(e.Handled))
+	m.counts.observe(handlerSeconds, e.Duration.Seconds(), e.Function, outcome)
+	m.counts.observe(batchChanges, float64(e.Changes), e.Function)
+	m.counts.add(changes, float64(e.Handled), e.Function, outcomeDelivered)
 	if outcome == outcomeFailed {
-		m.changes.WithLabelValues(e.Function, outcomeFailed).Add(float64(e.Changes - e.Handled))
+		m.counts.add(changes, float64(e.Changes-e.Handled), e.Function, outcomeFailed)
 	}
 }
 
-// statusCollector turns the state of hosts into metrics when they are read.
-type statusCollector struct{ status func() []trigger.Status }
-
+// The state of hosts.
 var (
-	lagDesc           = desc(lagName, "Transactions that a range on this host is behind, if known.", functionLabel, rangeLabel)
-	pendingDesc       = desc(pendingName, "Changes of a range on this host that are read and not finished.", functionLabel, rangeLabel)
-	lagSecondsDesc    = desc(lagSecondsName, "Age of the oldest change of a range that is read and not finished.", functionLabel, rangeLabel)
-	checkpointAgeDesc = desc(checkpointAgeName, "Time since the position of a range on this host last moved.", functionLabel, rangeLabel)
-	stalledDesc       = desc(stalledName, "Time for which a range has made no progress, by cause.", functionLabel, rangeLabel, causeLabel)
-	expiringDesc      = desc(expiringName, "1 if a range is so late that changes may be lost soon.", functionLabel, rangeLabel)
-	waitingKeysDesc   = desc(waitingKeysName, "Keys of a range with a change that is being retried.", functionLabel, rangeLabel)
-	blockedKeysDesc   = desc(blockedKeysName, "Keys of a range with a dead letter that blocks them.", functionLabel, rangeLabel)
-	postponedKeysDesc = desc(postponedKeysName, "Keys of a range with a postponed change, which is delivered when it is due.", functionLabel, rangeLabel)
-	leasesDesc        = desc(leasesName, "Leases of all hosts by state, as this host last listed them.", functionLabel, stateLabel)
-	problemDesc       = desc(problemName, "1 if a function as a whole makes no progress on this host.", functionLabel)
-	readAheadDesc     = desc(readAheadName, "Bytes of feed pages in memory.")
+	lagGauge           = gauge(lagName, "Transactions that a range on this host is behind, if known.", functionLabel, rangeLabel)
+	pendingGauge       = gauge(pendingName, "Changes of a range on this host that are read and not finished.", functionLabel, rangeLabel)
+	lagSecondsGauge    = gauge(lagSecondsName, "Age of the oldest change of a range that is read and not finished.", functionLabel, rangeLabel)
+	checkpointAgeGauge = gauge(checkpointAgeName, "Time since the position of a range on this host last moved.", functionLabel, rangeLabel)
+	stalledGauge       = gauge(stalledName, "Time for which a range has made no progress, by cause.", causeLabel, functionLabel, rangeLabel)
+	expiringGauge      = gauge(expiringName, "1 if a range is so late that changes may be lost soon.", functionLabel, rangeLabel)
+	waitingKeysGauge   = gauge(waitingKeysName, "Keys of a range with a change that is being retried.", functionLabel, rangeLabel)
+	blockedKeysGauge   = gauge(blockedKeysName, "Keys of a range with a dead letter that blocks them.", functionLabel, rangeLabel)
+	postponedKeysGauge = gauge(postponedKeysName, "Keys of a range with a postponed change, which is delivered when it is due.", functionLabel, rangeLabel)
+	leasesGauge        = gauge(leasesName, "Leases of all hosts by state, as this host last listed them.", functionLabel, stateLabel)
+	problemGauge       = gauge(problemName, "1 if a function as a whole makes no progress on this host.", functionLabel)
+	readAheadGauge     = gauge(readAheadName, "Bytes of feed pages in memory.")
 )
 
-func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc(name, help, labels, nil)
-}
-
-// Describe implements [prometheus.Collector].
-func (c *statusCollector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{lagDesc, pendingDesc, lagSecondsDesc, checkpointAgeDesc, stalledDesc, expiringDesc, waitingKeysDesc, blockedKeysDesc, postponedKeysDesc, leasesDesc, problemDesc, readAheadDesc} {
-		to <- d
-	}
-}
-
-// Collect implements [prometheus.Collector].
-func (c *statusCollector) Collect(to chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
-		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
-	}
+// readStatus returns the state of hosts as gauges. Each read has new ones, so that a range that
+// has left the host leaves the metrics, too.
+func readStatus(hosts []trigger.Status) registry {
+	gauges := newRegistry(lagGauge, pendingGauge, lagSecondsGauge, checkpointAgeGauge, stalledGauge, expiringGauge,
+		waitingKeysGauge, blockedKeysGauge, postponedKeysGauge, leasesGauge, problemGauge, readAheadGauge)
 	var readAhead int64
-	for _, host := range c.status() {
+	for _, host := range hosts {
 		readAhead += host.ReadAheadBytes
 		for _, f := range host.Functions {
-			gauge(problemDesc, one(f.Problem != ""), f.Name)
-			gauge(leasesDesc, float64(f.Leases.Held), f.Name, "held")
-			gauge(leasesDesc, float64(f.Leases.Free), f.Name, "free")
-			gauge(leasesDesc, float64(f.Leases.Paused), f.Name, "paused")
+			gauges.set(problemGauge, one(f.Problem != ""), f.Name)
+			gauges.set(leasesGauge, float64(f.Leases.Held), f.Name, "held")
+			gauges.set(leasesGauge, float64(f.Leases.Free), f.Name, "free")
+			gauges.set(leasesGauge, float64(f.Leases.Paused), f.Name, "paused")
 			for _, r := range f.Ranges {
-				collectRange(gauge, f.Name, r)
+				setRange(gauges, f.Name, r)
 			}
 		}
 	}
-	gauge(readAheadDesc, float64(readAhead))
+	gauges.set(readAheadGauge, float64(readAhead))
+	return gauges
 }
 
 // one is 1 for true.
@@ -173,14 +162,14 @@ func one(holds bool) float64 {
 	return 0
 }
 
-func collectRange(gauge func(*prometheus.Desc, float64, ...string), function string, r trigger.RangeStatus) {
+func setRange(gauges registry, function string, r trigger.RangeStatus) {
 	now := time.Now()
 	longest := map[stall.Kind]float64{} // several lanes may have one cause
 	for _, s := range r.Stalls {
 		longest[s.Kind] = max(longest[s.Kind], now.Sub(s.Since).Seconds(), 0)
 	}
 	for cause, seconds := range longest {
-		gauge(stalledDesc, seconds, function, r.Range, string(cause))
+		gauges.set(stalledGauge, seconds, string(cause), function, r.Range)
 	}
 	_, isUnreadable := longest[stall.Unreadable]
 	_, isNewer := longest[stall.NewerForm]
@@ -188,21 +177,21 @@ func collectRange(gauge func(*prometheus.Desc, float64, ...string), function str
 		return // no host, or another one, works on it
 	}
 	if r.BehindKnown {
-		gauge(lagDesc, float64(r.Behind), function, r.Range)
-		gauge(pendingDesc, float64(r.Pending), function, r.Range)
+		gauges.set(lagGauge, float64(r.Behind), function, r.Range)
+		gauges.set(pendingGauge, float64(r.Pending), function, r.Range)
 	}
-	gauge(lagSecondsDesc, r.BehindSeconds, function, r.Range)
+	gauges.set(lagSecondsGauge, r.BehindSeconds, function, r.Range)
 	if !r.Checkpointed.IsZero() {
-		gauge(checkpointAgeDesc, max(now.Sub(r.Checkpointed).Seconds(), 0), function, r.Range)
+		gauges.set(checkpointAgeGauge, max(now.Sub(r.Checkpointed).Seconds(), 0), function, r.Range)
 	}
-	gauge(expiringDesc, one(r.Expiring), function, r.Range)
-	gauge(waitingKeysDesc, float64(r.WaitingKeys), function, r.Range)
-	gauge(blockedKeysDesc, float64(r.BlockedKeys), function, r.Range)
-	gauge(postponedKeysDesc, float64(r.PostponedKeys), function, r.Range)
+	gauges.set(expiringGauge, one(r.Expiring), function, r.Range)
+	gauges.set(waitingKeysGauge, float64(r.WaitingKeys), function, r.Range)
+	gauges.set(blockedKeysGauge, float64(r.BlockedKeys), function, r.Range)
+	gauges.set(postponedKeysGauge, float64(r.PostponedKeys), function, r.Range)
 }
 
 // CountRequest counts an attempt of a request to Cosmos DB, for the clients of the app: see
 // [cosmos.ClientOptions].
 func (m *Metrics) CountRequest(req *http.Request, resp *http.Response, err error) {
-	m.requests.count(req, resp, err)
+	m.counts.countRequest(req, resp, err)
 }

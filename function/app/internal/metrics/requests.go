@@ -4,25 +4,27 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
-// requestCounter counts the requests to Cosmos DB.
-type requestCounter struct{ attempts, units, polls *prometheus.CounterVec }
+// Requests to Cosmos DB.
+var (
+	requests     = counter(requestsName, "Requests to Cosmos DB, each attempt, by outcome.", operationLabel, outcomeLabel)
+	requestUnits = counter(requestUnitsName, "Request units that Cosmos DB has charged.", operationLabel)
+	polls        = counter(pollsName, "Reads of the feed by outcome: changes, idle, throttled or failed.", outcomeLabel)
+)
 
-func (c requestCounter) count(req *http.Request, resp *http.Response, err error) {
+func (r registry) countRequest(req *http.Request, resp *http.Response, err error) {
 	operation := operationOf(req)
-	c.attempts.WithLabelValues(operation, requestOutcome(resp, err)).Inc()
+	r.add(requests, 1, operation, requestOutcome(resp, err))
 	if operation == operationFeed {
-		c.polls.WithLabelValues(pollOutcome(resp, err)).Inc()
+		r.add(polls, 1, pollOutcome(resp, err))
 	}
 	if err == nil {
 		if units, err := strconv.ParseFloat(resp.Header.Get("X-Ms-Request-Charge"), 64); err == nil && units > 0 {
 			if operation == operationFeed && resp.StatusCode == http.StatusNotModified {
 				operation = operationPoll
 			}
-			c.units.WithLabelValues(operation).Add(units)
+			r.add(requestUnits, units, operation)
 		}
 	}
 }

@@ -1,44 +1,31 @@
 package metrics
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
+	victoria "github.com/VictoriaMetrics/metrics"
 
 	"halley/handlers"
 )
 
-// sinkMetrics are those of the handlers' sinks.
-type sinkMetrics struct {
-	requests, rows, retries *prometheus.CounterVec
-	seconds                 *prometheus.HistogramVec
-}
+// The sinks of handlers.
+var (
+	sinkRequests = counter(sinkRequestsName, "Requests of handlers to their sinks by outcome.", functionLabel, outcomeLabel, sinkLabel)
+	sinkRows     = counter(sinkRowsName, "Rows, documents, keys or messages that a sink has taken.", functionLabel, sinkLabel)
+	sinkRetries  = counter(sinkRetriesName, "Requests to a sink that a handler repeated within a call.", functionLabel, sinkLabel)
+	sinkSeconds  = histogram(sinkSecondsName, "Duration of requests to a sink.", victoria.ExponentialBuckets(0.0005, 4, 9), functionLabel, sinkLabel)
+)
 
-func newSinkMetrics() sinkMetrics {
-	return sinkMetrics{
-		requests: counter(sinkRequestsName, "Requests of handlers to their sinks by outcome.", functionLabel, sinkLabel, outcomeLabel),
-		rows:     counter(sinkRowsName, "Rows, documents, keys or messages that a sink has taken.", functionLabel, sinkLabel),
-		retries:  counter(sinkRetriesName, "Requests to a sink that a handler repeated within a call.", functionLabel, sinkLabel),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: sinkSecondsName, Help: "Duration of requests to a sink.", Buckets: prometheus.ExponentialBuckets(0.0005, 4, 9),
-		}, []string{functionLabel, sinkLabel}),
-	}
-}
-
-// observe counts a use of a sink. An empty one, which tells that the handler is opened, starts
+// observeSink counts a use of a sink. An empty one, which tells that the handler is opened, starts
 // the counters of the sink at zero.
-func (m sinkMetrics) observe(function string, u handlers.SinkUse) {
+func (r registry) observeSink(function string, u handlers.SinkUse) {
 	if u == (handlers.SinkUse{Sink: u.Sink}) {
 		for _, outcome := range handlers.SinkOutcomes {
-			m.requests.WithLabelValues(function, u.Sink, string(outcome))
+			r.add(sinkRequests, 0, function, string(outcome), u.Sink)
 		}
 	}
-	m.rows.WithLabelValues(function, u.Sink).Add(float64(u.Rows))
-	m.retries.WithLabelValues(function, u.Sink).Add(float64(u.Retries))
+	r.add(sinkRows, float64(u.Rows), function, u.Sink)
+	r.add(sinkRetries, float64(u.Retries), function, u.Sink)
 	if u.Outcome != "" {
-		m.requests.WithLabelValues(function, u.Sink, string(u.Outcome)).Inc()
-		m.seconds.WithLabelValues(function, u.Sink).Observe(u.Duration.Seconds())
+		r.add(sinkRequests, 1, function, string(u.Outcome), u.Sink)
+		r.observe(sinkSeconds, u.Duration.Seconds(), function, u.Sink)
 	}
-}
-
-func counter(name, help string, labels ...string) *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 }
