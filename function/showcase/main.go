@@ -4,6 +4,7 @@
 //	go run ./function/showcase dev                      all that need no other server
 //	go run ./function/showcase dev --handlers push,fcm  these
 //	go run ./function/showcase check --dev              their settings
+//	go run -tags natsserver ./function/showcase dev     with a NATS server, too
 //
 // A load writes game results, the handlers deliver them, and at the end each sink is
 // compared with the documents of the account: the last line of each handler says what was
@@ -92,9 +93,17 @@ func choose(names string) (chosen []row, err error) {
 			return nil, fmt.Errorf("--handlers: no handler is called %q: choose from %s", name, strings.Join(known, ", "))
 		}
 		if r := all[i]; r.needs != "" && os.Getenv(r.needs) == "" {
-			return nil, fmt.Errorf("handler %s needs a real server: set %s", r.entry.Name, r.needs)
+			return nil, fmt.Errorf("handler %s needs a real server: set %s%s", r.entry.Name, r.needs, r.otherBuild())
 		}
 		chosen = append(chosen, all[i])
 	}
 	return chosen, nil
+}
+
+// otherBuild names the build that needs no real server, if there is one.
+func (r row) otherBuild() string {
+	if r.tag == "" {
+		return ""
+	}
+	return ", or run with -tags " + r.tag
 }

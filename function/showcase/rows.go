@@ -18,7 +18,7 @@ func rows() []row {
 		{entry: bundled.Entry("archive"), start: startArchive},
 		{entry: bundled.Entry("migrate"), start: startMigrate},
 		{entry: bundled.Entry("webhook"), start: startWebhook},
-		{entry: bundled.Entry("nats"), start: startNATS, refuses: []string{walkLarge}},
+		{entry: bundled.Entry("nats"), start: startNATS, needs: natsNeeds, tag: natsTag, refuses: []string{walkLarge}},
 		{entry: bundled.Entry("kafka"), start: startKafka, refuses: []string{walkLarge}},
 		{entry: bundled.Entry("remote"), start: startRemote},
 	}

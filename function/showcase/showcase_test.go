@@ -34,14 +34,10 @@ func TestEachHandler(t *testing.T) {
 	servers := serversOfTests(t)
 	for _, r := range rows() {
 		t.Run(r.entry.Name, func(t *testing.T) {
-			switch {
-			case r.needs == "":
+			if r.needs == "" {
 				t.Parallel()
-			case servers[r.needs] == "":
-				t.Skipf("%s is not set: no server for handler %s", testServers[r.needs], r.entry.Name)
-			default:
-				t.Setenv(r.needs, servers[r.needs]) // which the other handlers refuse
 			}
+			useServer(t, r, servers)
 			out := run(t, 0, "dev", "--handlers", r.entry.Name, "--for", "2s", "--rate", "150", "--hosts", "2", "--split-after", "600ms")
 			if !strings.Contains(out, "every change was handled\n"+r.entry.Name+": ") {
 				t.Errorf("no verdict:\n%s", out)
@@ -53,6 +49,21 @@ func TestEachHandler(t *testing.T) {
 // testServers are the variables with the servers of tests, by the setting that they fill.
 var testServers = map[string]string{
 	"HALLEY_VIEW_POSTGRES_URL": "HALLEY_TEST_POSTGRES_URL",
+}
+
+// useServer sets the server of a handler that needs a real one, which the other handlers
+// refuse, or skips the test.
+func useServer(t *testing.T, r row, servers map[string]string) {
+	t.Helper()
+	switch {
+	case r.needs == "":
+	case servers[r.needs] != "":
+		t.Setenv(r.needs, servers[r.needs])
+	case r.tag != "":
+		t.Skipf("no server for handler %s: it runs with -tags %s", r.entry.Name, r.tag)
+	default:
+		t.Skipf("%s is not set: no server for handler %s", testServers[r.needs], r.entry.Name)
+	}
 }
 
 // serversOfTests returns the servers of tests by the settings that they fill, and removes the

@@ -27,6 +27,7 @@ import (
 type row struct {
 	entry   handlers.Entry
 	needs   string                      // setting that names a real server; "" if the part runs in this process
+	tag     string                      // of the build in whose process the part runs, if this one needs the server
 	start   func(*stage) (*part, error) // starts the part
 	refuses []string                    // changes of the walk that are dead-lettered, as the handler's page says
 }

@@ -27,6 +27,7 @@ import (
 	"halley/handlers/redis/cache"
 	"halley/handlers/webhook"
 	"halley/handlers/webhook/receiver"
+	"halley/tests/long"
 	"halley/trigger"
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
@@ -276,13 +277,19 @@ func putOrder(t *testing.T, in *emulator.Account) {
 // on several hosts, of two functions on one container, and with a filter.
 func TestCommandsOfUseCases(t *testing.T) {
 	servers := serversOfTests(t)
-	commands := regexp.MustCompile("`(?:env ([A-Z_]+)=([^`]+) )?go run ./function/showcase (dev --[^`]*)`").FindAllStringSubmatch(useCases(t), -1)
+	commands := regexp.MustCompile("`(?:env ([A-Z_]+)=([^`]+) )?go run (?:-tags (\\w+) )?\\./function/showcase (dev --[^`]*)`").FindAllStringSubmatch(useCases(t), -1)
 	if len(commands) < 10 {
 		t.Fatalf("the page has %d commands of the showcase", len(commands))
 	}
 	for _, command := range commands {
-		setting, value, args := command[1], strings.Trim(command[2], "'"), strings.Fields(command[3])
-		t.Run(command[3], func(t *testing.T) {
+		setting, value, tag, args := command[1], strings.Trim(command[2], "'"), command[3], strings.Fields(command[4])
+		t.Run(command[4], func(t *testing.T) {
+			if tag == natsTag && natsNeeds != "" {
+				t.Skipf("it runs with -tags %s", tag)
+			}
+			if plain := len(args) == 3 && setting == ""; !long.Wanted() && (plain || slices.Contains(args, "--split-after")) {
+				t.Skip("the short form of TestEachHandler runs these handlers")
+			}
 			if _, needsServer := testServers[setting]; needsServer {
 				value = servers[setting]
 			}
@@ -331,7 +338,7 @@ func TestUseCasesPage(t *testing.T) {
 	if len(uses) != 18 {
 		t.Errorf("%d use cases", len(uses))
 	}
-	kinds := regexp.MustCompile("^`(env [A-Z_]+=[^`]+ )?(go run ./function/showcase dev .+|go test \\./\\S+ -run \\w+ -v|cd docs/examples/\\w+ && GOWORK=off go run (./story|. dev)|go run ./function new app ../shop --template (azd|container))`$")
+	kinds := regexp.MustCompile("^`(env [A-Z_]+=[^`]+ )?(go run (-tags \\w+ )?./function/showcase dev .+|go test \\./\\S+ -run \\w+ -v|cd docs/examples/\\w+ && GOWORK=off go run (./story|. dev)|go run ./function new app ../shop --template (azd|container))`$")
 	for _, use := range uses {
 		if command := strings.TrimSpace(strings.Split(use, " | ")[2]); !kinds.MatchString(command) {
 			t.Errorf("no step of CI runs %s", command)

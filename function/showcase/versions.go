@@ -21,6 +21,17 @@ func (v versions) equal(written []document) error {
 	return nil
 }
 
+// of returns the versions of the documents that a run has written.
+func (v versions) of(written []document) versions {
+	found := versions{}
+	for _, d := range written {
+		if version, ok := v[d.ID]; ok {
+			found[d.ID] = version
+		}
+	}
+	return found
+}
+
 // add adds a document as JSON.
 func (v versions) add(raw []byte) error {
 	var d struct {

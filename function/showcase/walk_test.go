@@ -32,12 +32,7 @@ func TestWalk(t *testing.T) {
 	for _, r := range rows() {
 		for mode, name := range map[cosmos.Mode]string{cosmos.ModeLatestVersion: "latest versions", cosmos.ModeAllVersions: "all versions"} {
 			t.Run(r.entry.Name+" "+name, func(t *testing.T) {
-				if r.needs != "" && servers[r.needs] == "" {
-					t.Skipf("%s is not set: no server for handler %s", testServers[r.needs], r.entry.Name)
-				}
-				if r.needs != "" {
-					t.Setenv(r.needs, servers[r.needs])
-				}
+				useServer(t, r, servers)
 				walk(t, r, newWalk(mode))
 			})
 		}

@@ -1,3 +1,5 @@
+//go:build natsserver
+
 package nats
 
 import (

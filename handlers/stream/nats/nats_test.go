@@ -1,9 +1,13 @@
+//go:build natsserver
+
 package nats
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +15,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nkeys"
 
 	"halley/handlers"
 	"halley/handlers/handlerstest"
@@ -256,5 +261,30 @@ func TestProbe(t *testing.T) {
 	}
 	if err := probe("nats://me:hunter2@127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), "correct HALLEY_NATS_URL") || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("error is %v", err)
+	}
+}
+
+func TestNKey(t *testing.T) {
+	user, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := user.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed, err := user.Seed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "user.nk")
+	if err := os.WriteFile(file, seed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := startServer(t, func(o *server.Options) { o.Nkeys = []*server.NkeyUser{{Nkey: public}} })
+	setURL(t, s.ClientURL())
+	t.Setenv("HALLEY_NATS_NKEY_FILE", file)
+	if v := triggertest.Deliver(t, opened(t), triggertest.Upsert(order("1", "a"), "a")); !strings.Contains(fmt.Sprint(v.Err), "no stream") {
+		t.Errorf("the login failed: %v", v)
 	}
 }

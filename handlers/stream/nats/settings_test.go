@@ -1,39 +1,14 @@
 package nats
 
 import (
-	"fmt"
-	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nkeys"
-
 	"halley/handlers"
-	"halley/handlers/stream"
-	"halley/trigger/triggertest"
 )
-
-func newEncoder() stream.Encoder {
-	return stream.Encoder{Database: environment.Database, Container: environment.ContainerName}
-}
-
-func portOf(t testing.TB, address string) int {
-	t.Helper()
-	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	number, err := strconv.Atoi(port)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return number
-}
 
 func TestBadSettingsNameTheFix(t *testing.T) {
 	good := Settings{URL: []handlers.URL{"nats://127.0.0.1:1"}, Subject: "halley", UpsertOp: "r", PublishTimeout: handlers.Interval(time.Second)}
@@ -69,30 +44,5 @@ func TestBadSettingsNameTheFix(t *testing.T) {
 				t.Errorf("error is %v, want %s", err, test.want)
 			}
 		})
-	}
-}
-
-func TestNKey(t *testing.T) {
-	user, err := nkeys.CreateUser()
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, err := user.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	seed, err := user.Seed()
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "user.nk")
-	if err := os.WriteFile(file, seed, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s := startServer(t, func(o *server.Options) { o.Nkeys = []*server.NkeyUser{{Nkey: public}} })
-	setURL(t, s.ClientURL())
-	t.Setenv("HALLEY_NATS_NKEY_FILE", file)
-	if v := triggertest.Deliver(t, opened(t), triggertest.Upsert(order("1", "a"), "a")); !strings.Contains(fmt.Sprint(v.Err), "no stream") {
-		t.Errorf("the login failed: %v", v)
 	}
 }

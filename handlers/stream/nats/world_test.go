@@ -1,7 +1,11 @@
+//go:build natsserver
+
 package nats
 
 import (
 	"fmt"
+	"net"
+	"strconv"
 	"testing"
 	"time"
 
@@ -11,6 +15,7 @@ import (
 
 	"halley/handlers"
 	"halley/handlers/handlerstest"
+	"halley/handlers/stream"
 	"halley/handlers/stream/streamtest"
 	"halley/trigger"
 )
@@ -105,4 +110,21 @@ func opened(t testing.TB) trigger.Handler {
 
 func order(id, customer string) string {
 	return fmt.Sprintf(`{"id":%q,"customer":%q,"_etag":"\"%s\""}`, id, customer, id)
+}
+
+func newEncoder() stream.Encoder {
+	return stream.Encoder{Database: environment.Database, Container: environment.ContainerName}
+}
+
+func portOf(t testing.TB, address string) int {
+	t.Helper()
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return number
 }
