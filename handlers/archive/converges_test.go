@@ -54,7 +54,7 @@ func TestArchiveConverges(t *testing.T) {
 
 func TestArchiveInBlobsConverges(t *testing.T) {
 	triggertest.Converges(t, triggertest.Scenario{
-		PartitionKey: "/customer", Document: randomOrder, Seeds: 6,
+		PartitionKey: "/customer", Document: randomOrder, Seeds: handlerstest.ShortOrLong(2, 6),
 		Function: trigger.Function{FeedSource: trigger.FeedSource{ChangeFeedMode: cosmos.ModeAllVersions}},
 		Open: func(t testing.TB, _ *triggertest.World) triggertest.Sink {
 			store, settings := azuriteStore(t)

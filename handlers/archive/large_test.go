@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -31,7 +30,7 @@ func TestBlobsAreLargeByDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most = 100
 		changes := 9996
-		if testing.Short() || os.Getenv("HALLEY_TEST_LONG") == "" {
+		if testing.Short() || !handlerstest.IsLong() {
 			changes = 1200
 		}
 		path := t.TempDir()

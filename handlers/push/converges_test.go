@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"halley/handlers/game"
+	"halley/handlers/handlerstest"
 	"halley/trigger"
 	"halley/trigger/cosmos"
 	"halley/trigger/triggertest"
@@ -30,7 +31,7 @@ func boardsConverge(t *testing.T, mode cosmos.Mode) {
 		Document: func(random *rand.Rand, id, player string) any {
 			return game.Result{ID: id, Game: "chess", Player: player, Score: float64(random.IntN(1000))}
 		},
-		Seeds: 8,
+		Seeds: handlerstest.Seeds(),
 		Open: func(t testing.TB, _ *triggertest.World) triggertest.Sink {
 			w := newWorld(t, nil)
 			w.subscribe("k0", "k1", "k1", "k2")

@@ -16,6 +16,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"halley/handlers"
+	"halley/handlers/handlerstest"
 	"halley/handlers/once"
 	"halley/handlers/redis"
 	"halley/handlers/redis/redisurl"
@@ -103,7 +104,7 @@ func (s *sink) lines() map[string][]string {
 
 func TestEffectsConverge(t *testing.T) {
 	triggertest.Converges(t, triggertest.Scenario{
-		Seeds:    8, // as in CI; they meet every case of trouble
+		Seeds:    handlerstest.Seeds(),
 		Function: trigger.Function{FeedSource: trigger.FeedSource{ChangeFeedMode: cosmos.ModeAllVersions}},
 		Document: func(random *rand.Rand, id, key string) any {
 			return map[string]any{"id": id, "key": key, "n": random.IntN(1000)}

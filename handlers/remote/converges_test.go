@@ -38,7 +38,7 @@ func scenario(function trigger.Function, open func(t testing.TB) (url func() str
 			}
 			return lines(decoded)
 		},
-		Seeds: shortOrLong(3, 6),
+		Seeds: handlerstest.ShortOrLong(3, 6),
 	}
 }
 

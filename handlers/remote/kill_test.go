@@ -35,7 +35,7 @@ func TestKilledFunctionsLoseNothing(t *testing.T) {
 		journal := filepath.Join(t.TempDir(), "journal")
 		kills := *killsFlag
 		if kills == 0 {
-			kills = shortOrLong(5, 20)
+			kills = handlerstest.ShortOrLong(5, 20)
 		}
 		k := newKiller(t, kills)
 		t.Setenv("JOURNAL", journal)

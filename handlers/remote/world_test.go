@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -97,28 +96,17 @@ func (l language) serve(t testing.TB, state string) (url string) {
 	return url
 }
 
-// isLong says that the long forms of the tests run.
-var isLong = os.Getenv("HALLEY_TEST_LONG") != ""
-
-// shortOrLong is the size of a test in the form that runs.
-func shortOrLong(short, long int) int {
-	if isLong {
-		return long
-	}
-	return short
-}
-
 // eachFunction runs a test with both languages over both transports. The short form has each
 // language and each transport once.
 func eachFunction(t *testing.T, test func(t *testing.T)) {
 	for i, l := range languages {
-		if isLong || i%2 == 0 {
+		if handlerstest.IsLong() || i%2 == 0 {
 			t.Run(l.name+" over HTTP", func(t *testing.T) {
 				l.serve(t, filepath.Join(t.TempDir(), "state"))
 				test(t)
 			})
 		}
-		if isLong || i%2 == 1 {
+		if handlerstest.IsLong() || i%2 == 1 {
 			t.Run(l.name+" as command", func(t *testing.T) {
 				l.setCommand(t, filepath.Join(t.TempDir(), "state"))
 				test(t)

@@ -17,7 +17,7 @@ import (
 // version of every document.
 func TestReceiverConverges(t *testing.T) {
 	triggertest.Converges(t, triggertest.Scenario{
-		Seeds:    8, // as in CI; they meet every case of trouble
+		Seeds:    handlerstest.Seeds(),
 		Function: trigger.Function{SoftDeleteProperty: "deleted"},
 		Document: func(random *rand.Rand, id, key string) any {
 			return map[string]any{"id": id, "key": key, "n": random.IntN(1000)}
@@ -38,7 +38,7 @@ func TestReceiverConverges(t *testing.T) {
 // version has one message, however often it is posted.
 func TestEveryVersionHasOneMessage(t *testing.T) {
 	triggertest.Converges(t, triggertest.Scenario{
-		Seeds:    8, // as in CI; they meet every case of trouble
+		Seeds:    handlerstest.Seeds(),
 		Function: trigger.Function{FeedSource: trigger.FeedSource{ChangeFeedMode: cosmos.ModeAllVersions}},
 		Document: func(random *rand.Rand, id, key string) any {
 			return map[string]any{"id": id, "key": key, "n": random.IntN(1000)}

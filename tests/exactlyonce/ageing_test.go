@@ -10,21 +10,26 @@ import (
 	"time"
 
 	"halley/handlers/archive"
+	"halley/tests/long"
 	"halley/trigger"
 	"halley/trigger/cosmos"
 )
 
 // Hosts are killed while they archive changes and have documents age out, with a split and
 // crashes of the sink. No document may age that is not archived, and nothing may be archived
-// twice after deduplication.
+// twice after deduplication. The short form has each kind and each trouble once.
 func TestAgeingUnderKills(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills processes for some time")
 	}
 	drawSeed(t)
 	for _, kind := range []archive.Ageing{archive.AgeingTTL, archive.AgeingDelete} {
-		t.Run(string(kind), func(t *testing.T) { ageUnderKills(t, kind, *changes) })
-		t.Run(string(kind)+" with a snapshot and a gap", func(t *testing.T) { ageAfterGap(t, kind) })
+		if long.Wanted() || kind == archive.AgeingTTL {
+			t.Run(string(kind), func(t *testing.T) { ageUnderKills(t, kind, *changes) })
+		}
+		if long.Wanted() || kind == archive.AgeingDelete {
+			t.Run(string(kind)+" with a snapshot and a gap", func(t *testing.T) { ageAfterGap(t, kind) })
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -161,6 +162,9 @@ func TestConvergesPassesCorrectHandler(t *testing.T) {
 			s := scenario(startMirror)
 			s.Function = f
 			s.Want, s.Seeds = balancesOf, 10
+			if os.Getenv("HALLEY_TEST_LONG") == "" {
+				s.Seeds = 4
+			}
 			Converges(t, s)
 		})
 	}

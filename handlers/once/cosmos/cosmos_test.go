@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"halley/handlers/handlerstest"
 	oncecosmos "halley/handlers/once/cosmos"
 	"halley/trigger"
 	"halley/trigger/cosmos"
@@ -112,7 +113,7 @@ func (j *journal) read() map[string]string {
 
 func TestEffectsConverge(t *testing.T) {
 	triggertest.Converges(t, triggertest.Scenario{
-		Seeds:    8, // as in CI; they meet every case of trouble
+		Seeds:    handlerstest.Seeds(),
 		Function: trigger.Function{FeedSource: trigger.FeedSource{ChangeFeedMode: cosmos.ModeAllVersions}},
 		Document: func(random *rand.Rand, id, key string) any {
 			return map[string]any{"id": id, "key": key, "n": random.IntN(1000)}

@@ -20,7 +20,7 @@ func TestDevicesConverge(t *testing.T) {
 	triggertest.Converges(t, triggertest.Scenario{
 		PartitionKey: "/player",
 		WriteOnce:    true,
-		Seeds:        8,
+		Seeds:        handlerstest.Seeds(),
 		Document: func(random *rand.Rand, id, player string) any {
 			return game.Result{ID: id, Game: "chess", Player: player, Score: float64(random.IntN(1000))}
 		},

@@ -121,7 +121,7 @@ func TestCacheConverges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			triggertest.Converges(t, triggertest.Scenario{
-				Seeds:    8, // as in CI; they meet every case of trouble
+				Seeds:    handlerstest.Seeds(),
 				Function: test.function,
 				Document: func(random *rand.Rand, id, key string) any {
 					return product{id, key, fmt.Sprint("name", random.IntN(3)), random.IntN(100)}

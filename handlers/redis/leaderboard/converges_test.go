@@ -25,7 +25,7 @@ func TestBoardsConverge(t *testing.T) {
 
 func boardsConverge(t *testing.T, mode cosmos.Mode) {
 	triggertest.Converges(t, triggertest.Scenario{
-		Seeds:        8, // as in CI; they meet every case of trouble
+		Seeds:        handlerstest.Seeds(),
 		PartitionKey: "/player",
 		Function:     trigger.Function{FeedSource: trigger.FeedSource{ChangeFeedMode: mode}},
 		WriteOnce:    mode == cosmos.ModeLatestVersion, // otherwise versions are skipped that are a best score

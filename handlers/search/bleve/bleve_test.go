@@ -40,7 +40,7 @@ func TestIndexConverges(t *testing.T) {
 			triggertest.Converges(t, triggertest.Scenario{
 				PartitionKey: "/shop",
 				Function:     f,
-				Seeds:        6, // each batch waits for the disk
+				Seeds:        handlerstest.ShortOrLong(2, 6), // each batch waits for the disk
 				Document: func(random *rand.Rand, id, shop string) any {
 					return map[string]any{"id": id, "shop": shop, "name": fmt.Sprint("word", random.IntN(3)), "price": random.IntN(100)}
 				},

@@ -43,7 +43,7 @@ func TestIndexConverges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			triggertest.Converges(t, triggertest.Scenario{
-				Seeds:        8, // as in CI; they meet every case of trouble
+				Seeds:        handlerstest.Seeds(),
 				PartitionKey: "/shop",
 				Function:     f,
 				Document: func(random *rand.Rand, id, shop string) any {

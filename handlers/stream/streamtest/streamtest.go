@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"halley/handlers/handlerstest"
 	"halley/trigger"
 	"halley/trigger/cosmos"
 	"halley/trigger/triggertest"
@@ -111,6 +112,7 @@ func Scenario(t testing.TB, function trigger.Function, open func(t testing.TB, w
 	return triggertest.Scenario{
 		PartitionKey: "/customer",
 		Function:     function,
+		Seeds:        handlerstest.Seeds(),
 		Document: func(random *rand.Rand, id, customer string) any {
 			return map[string]any{"id": id, "customer": customer, "total": random.IntN(1000), "note": "a \"quoted\"\nünicode <b>"}
 		},
