@@ -114,7 +114,7 @@ func TestCrashIsAttributedToOneChangeAcrossRanges(t *testing.T) {
 // Positions are saved late, or cannot be named, so that each owner begins before
 // changes that were handled.
 func TestCrashingChangeAfterUnsavedPositions(t *testing.T) {
-	for _, test := range []struct {
+	for i, test := range []struct {
 		name   string
 		ranges int
 		set    func(*Function)
@@ -127,6 +127,9 @@ func TestCrashingChangeAfterUnsavedPositions(t *testing.T) {
 		{"every 100, merged", 2, func(f *Function) { f.Checkpoint.Every, f.MaxItemsPerInvocation, f.PageItems = 100, 10, 10 }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			if i%2 > 0 {
+				inLongForm(t)
+			}
 			inWorld(t, test.ranges, func(t *testing.T, w *world) {
 				if test.ranges > 1 {
 					mergeRanges(t, w)

@@ -81,6 +81,9 @@ func TestDeletedLeasesComeBackWhereTheyWere(t *testing.T) {
 func TestFreshHostDoesNotSkipWhatRunningHostsHold(t *testing.T) {
 	for second := range 24 {
 		t.Run(fmt.Sprint(second, " s"), func(t *testing.T) {
+			if second%4 > 0 {
+				inLongForm(t)
+			}
 			inWorld(t, 4, func(t *testing.T, w *world) {
 				slow := func(owner string) Handler {
 					record := w.recorder(owner)

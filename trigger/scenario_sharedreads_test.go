@@ -73,6 +73,9 @@ func TestFunctionsOnOneContainerReadItOnce(t *testing.T) {
 		"other page size": {[]Function{{}, {BatchPolicy: BatchPolicy{PageItems: 99}}}, 1.9, 2.1},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "four" || name == "other batches" {
+				inLongForm(t)
+			}
 			functions := c.functions
 			reads, got := readsOf(t, functions...)
 			t.Logf("%d feed reads, one function needs %d", reads, alone)
