@@ -276,6 +276,7 @@ func putOrder(t *testing.T, in *emulator.Account) {
 // Each command of the page that runs the showcase ends with a verdict on each of its handlers:
 // on several hosts, of two functions on one container, and with a filter.
 func TestCommandsOfUseCases(t *testing.T) {
+	isLong := long.Wanted() // before the environment is clean
 	servers := serversOfTests(t)
 	commands := regexp.MustCompile("`(?:env ([A-Z_]+)=([^`]+) )?go run (?:-tags (\\w+) )?\\./function/showcase (dev --[^`]*)`").FindAllStringSubmatch(useCases(t), -1)
 	if len(commands) < 10 {
@@ -287,7 +288,7 @@ func TestCommandsOfUseCases(t *testing.T) {
 			if tag == natsTag && natsNeeds != "" {
 				t.Skipf("it runs with -tags %s", tag)
 			}
-			if plain := len(args) == 3 && setting == ""; !long.Wanted() && (plain || slices.Contains(args, "--split-after")) {
+			if plain := len(args) == 3 && setting == ""; !isLong && (plain || slices.Contains(args, "--split-after")) {
 				t.Skip("the short form of TestEachHandler runs these handlers")
 			}
 			if _, needsServer := testServers[setting]; needsServer {
