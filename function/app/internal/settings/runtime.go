@@ -6,6 +6,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,15 +37,38 @@ func (f *Function) specs(app *App) []any {
 // runtimeField returns the field of a trigger.Function or trigger.Options that
 // the setting is copied to. It is not valid if there is none.
 func runtimeField(of reflect.Value, setting reflect.StructField) reflect.Value {
-	name := setting.Name
-	if rest, ok := strings.CutPrefix(name, checkpointPrefix); ok && of.FieldByName(checkpointPrefix).IsValid() {
-		of, name = of.FieldByName(checkpointPrefix), rest
+	index, ok := runtimeFields(of.Type())[setting.Name]
+	if !ok {
+		return reflect.Value{}
 	}
-	field := of.FieldByName(name)
-	if field.IsValid() && !setting.Type.ConvertibleTo(field.Type()) {
+	field := of.FieldByIndex(index)
+	if !setting.Type.ConvertibleTo(field.Type()) {
 		return reflect.Value{} // DeadLetters: a setting names the store
 	}
 	return field
+}
+
+// fieldPlaces has the fields of a struct, by their type: map[string][]int.
+var fieldPlaces sync.Map
+
+// runtimeFields returns the indexes of a struct's fields by the names of their settings. Those of
+// Checkpoint begin with its name.
+func runtimeFields(of reflect.Type) map[string][]int {
+	if known, ok := fieldPlaces.Load(of); ok {
+		return known.(map[string][]int)
+	}
+	places := map[string][]int{}
+	for _, field := range reflect.VisibleFields(of) {
+		if field.Name == checkpointPrefix {
+			for part := range field.Type.Fields() {
+				places[checkpointPrefix+part.Name] = slices.Concat(field.Index, part.Index)
+			}
+			continue
+		}
+		places[field.Name] = field.Index
+	}
+	fieldPlaces.Store(of, places)
+	return places
 }
 
 // toRuntime copies settings to the fields of their names in to, a pointer.

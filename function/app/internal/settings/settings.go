@@ -129,6 +129,9 @@ func functionDefaults(e handlers.Entry) map[string]string {
 
 // preset sets the fields of spec that have a preset and no value in the environment.
 func preset(presets map[string]string, prefix string, spec any) error {
+	if len(presets) == 0 {
+		return nil
+	}
 	for setting, value := range reflect.ValueOf(spec).Elem().Fields() {
 		name := prefix + "_" + envName(setting)
 		text, ok := presets[name]
@@ -161,10 +164,25 @@ func setText(value reflect.Value, text string) error {
 	return nil
 }
 
-// process wraps envconfig.Process: its errors name settings and hide connection
-// strings.
+// process sets the fields of spec that have a variable. Its errors name settings and hide
+// connection strings. envconfig is shown only these fields: it spells each name by regular
+// expressions, which took half of the time in which an app reads its settings.
 func process(prefix string, spec any) error {
-	err := envconfig.Process(prefix, spec)
+	all := reflect.ValueOf(spec).Elem()
+	var fields []reflect.StructField
+	for field := range all.Fields() {
+		if _, ok := os.LookupEnv(prefix + "_" + envName(field)); ok {
+			fields = append(fields, field)
+		}
+	}
+	part := reflect.New(reflect.StructOf(fields)).Elem()
+	for i, field := range fields {
+		part.Field(i).Set(all.FieldByIndex(field.Index))
+	}
+	err := envconfig.Process(prefix, part.Addr().Interface())
+	for i, field := range fields {
+		all.FieldByIndex(field.Index).Set(part.Field(i))
+	}
 	var parse *envconfig.ParseError
 	if errors.As(err, &parse) {
 		return fmt.Errorf("%s=%q: %w", parse.KeyName, withoutSecret(parse.Value), parse.Err)
