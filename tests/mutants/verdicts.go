@@ -45,7 +45,7 @@ var verdicts = []mutant{
 		{"handlers/webhook/sender.go", "trigger.Skip(trigger.Failed(errGone, b.Changes...))", "trigger.Skip(errGone)"},
 	}},
 	{"partly-handled-not-in-metrics", "metrics count the changes that a failed call handled", []edit{
-		{"function/app/internal/metrics/metrics.go", "outcomeDelivered).Add(float64(e.Handled))", "outcome).Add(float64(e.Handled))"},
+		{"function/app/internal/metrics/metrics.go", "float64(e.Handled), e.Function, outcomeDelivered)", "float64(e.Handled), e.Function, outcome)"},
 	}},
 	{"uncovered-letter-deleted", "a postponed change stays in the store until a request covers it", []edit{
 		{"trigger/internal/delivery/uncovered.go", "\t\tk.uncovered.add(handled)\n\t\tk.finishItems(handled)\n\t\treturn nil", "\t\treturn k.finish(ctx, handled)"},
