@@ -246,16 +246,16 @@ func (d *drain) drainToken(ctx context.Context, token string) error {
 		return nil
 	}
 	l := listed.leases[i]
-	cools := r.coolsDown(l)
+	cools, acquired := r.coolsDown(l), false
 	if cools {
 		d.addCounts(Summary{Ranges: 1, Skipped: 1})
 	} else {
-		d.drainRange(ctx, l, listed.list)
+		acquired = d.drainRange(ctx, l, listed.list)
 	}
-	if err := cmp.Or(d.fatalErr, d.feedsUnread()); err != nil {
+	if err := cmp.Or(d.fatalErr, d.feedsUnread()); err != nil || acquired { // an acquisition ends the mark
 		return err
 	}
-	if cools || d.summary.Idle > 0 || d.summary.Behind > 0 { // behind also if a limit holds it back
+	if cools || d.summary.Idle > 0 || d.summary.Behind > 0 { // not if it is held, or works already
 		return r.leases.EndMark(ctx, l)
 	}
 	return nil

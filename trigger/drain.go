@@ -193,13 +193,14 @@ func (d *drain) drainAll(ctx context.Context, leases []*lease.Lease, listed *lea
 	}
 }
 
-// drainRange drains one range, if it is free and has changes.
-func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseList) {
+// drainRange drains one range, if it is free and has changes. It reports whether this host
+// has acquired the lease.
+func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseList) (acquired bool) {
 	r := d.runner
 	_, paused := l.Paused()
 	if paused || !l.Free(r.leases.Now(), r.host.options.LeaseExpirationInterval) || r.worksOn(l.Token()) {
 		d.addCounts(Summary{Ranges: 1, Skipped: 1})
-		return
+		return false
 	}
 	reserved := r.host.pageBudget.Join(r.host.options.Owner, l.Token(), r.function.Name)
 	defer r.host.pageBudget.Leave(reserved)
@@ -219,6 +220,7 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseLis
 		d.noteRead(err)
 		d.rangeEnded(l, Summary{Ranges: 1}, err)
 	}
+	return err == nil
 }
 
 // errIdle says that a range has no work, so that its lease is not acquired.

@@ -74,7 +74,7 @@ func (f functionsFront) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func TestPageUnderFunctionsIsPolled(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, map[string]string{"HALLEY_MODE": "continuous"})
-	port := 10_000 + rand.IntN(1_000) // the system gives none of these away by itself
+	port := 10_500 + rand.IntN(500) // the system gives none of these to a process by itself
 	f.settings["FUNCTIONS_CUSTOMHANDLER_PORT"] = fmt.Sprint(port)
 	handler := startProgram(t, f.settings, built.orders)
 	delete(f.settings, "FUNCTIONS_CUSTOMHANDLER_PORT")

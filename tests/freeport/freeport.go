@@ -8,15 +8,16 @@ import (
 	"net"
 )
 
-// The ports that Find chooses from are below those that Linux (32768), macOS and Windows
-// (49152) give to connections and to listeners without a port of their own. A port of theirs
-// can be taken again before the process listens. .ci/run has its servers on 20000 and above.
+// Find chooses from these ports, which are below those that Linux (32768), macOS and Windows
+// (49152) give to connections and to listeners on port 0: one of those can be taken before
+// the process listens. .ci/run has its servers on 20000 and above.
 const (
 	first = 11_000
 	end   = 20_000
 )
 
-// Find returns a port of 127.0.0.1 that nobody listens on, and that nobody is given unasked.
+// Find returns a port of 127.0.0.1 that is free, and that the system gives to no process by
+// itself.
 func Find() (int, error) {
 	var err error
 	for range 100 {

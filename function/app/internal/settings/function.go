@@ -96,9 +96,6 @@ func Keys(prefix string, spec any) []string {
 	return names
 }
 
-// mostWords is the number of words in the name of a field, if it is long.
-const mostWords = 8
-
 // envName spells the name of a field as envconfig does. If it is tagged split_words,
 // LeaseContainerName is LEASE_CONTAINER_NAME and RedisURL is REDIS_URL; if not, they
 // are LEASECONTAINERNAME and REDISURL.
@@ -107,7 +104,6 @@ func envName(field reflect.StructField) string {
 		return strings.ToUpper(field.Name)
 	}
 	var b strings.Builder
-	b.Grow(len(field.Name) + mostWords)
 	name := []rune(field.Name)
 	for i, r := range name {
 		begins := i > 0 && unicode.IsUpper(r) &&
