@@ -272,19 +272,30 @@ func (c *checker) readAgain(lid string, r resume) {
 	}
 }
 
-// hasReadAhead reports whether the owner of a lease may have read MaxAhead changes from the
-// first one on that waits for a retry. After a merge the lease cannot hold which changes
-// behind its position are finished, so reading stops there.
+// mostFailedGroups is the number of failed groups of a range at which reading pauses: see "Failing
+// keys" in docs/guarantees.md.
+const mostFailedGroups = 16
+
+// hasReadAhead reports whether changes that wait for a retry may have brought the owner of a
+// lease to a limit of reading: as many groups, or MaxAhead changes from the first one on. After a
+// merge the lease cannot hold which changes behind its position are finished, so reading stops
+// there.
 func (c *checker) hasReadAhead(l *lease) bool {
-	if c.merged.IsZero() {
-		return false
-	}
-	first, ahead := c.now, 0
+	first, ahead, waiting := c.now, 0, 0
 	for change := range c.changesIn(l.span) {
-		waits := !change.delivered.Before(l.acquired) && !change.handled && !change.dead && !change.inStore
-		if waits && change.wrote.Before(first) {
+		if change.delivered.Before(l.acquired) || change.handled || change.dead || change.inStore {
+			continue
+		}
+		waiting++
+		if change.wrote.Before(first) {
 			first = change.wrote
 		}
+	}
+	if waiting >= mostFailedGroups {
+		return true
+	}
+	if c.merged.IsZero() {
+		return false
 	}
 	for change := range c.changesIn(l.span) {
 		if !change.wrote.Before(first) && !change.wrote.After(c.throttle.Time) {

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -70,6 +71,14 @@ func TestTransitionsArePrompt(t *testing.T) {
 	merged := func() *story {
 		return pair().fault(Merge, "ranges", time.Second).wait(5*time.Minute).lease(Renew, "x", 1, 0)
 	}
+	failing := func(n int64) *story {
+		s, written := pair(), []int64{}
+		for seq := range n {
+			s.write(seq+1, fmt.Sprint("d", seq))
+			written = append(written, seq+1)
+		}
+		return s.call("x", 1, Failed, written...).fault(FeedThrottled, "all", 20*time.Second).later(time.Minute)
+	}
 	for _, test := range []struct {
 		name string
 		s    *story
@@ -121,6 +130,8 @@ func TestTransitionsArePrompt(t *testing.T) {
 			fault(FeedThrottled, "all", 20*time.Second).later(time.Minute), []Rule{NoLoss, NoLoss}},
 		{"read ahead not full in a merged range", merged().write(1, "a").call("x", 1, Failed, 1).fault(FeedThrottled, "all", 20*time.Second).later(time.Minute),
 			[]Rule{NoLoss, ThrottleWaited}},
+		{"as many groups have failed as a range may have", failing(16), slices.Repeat([]Rule{NoLoss}, 16)},
+		{"fewer groups have failed", failing(15), append(slices.Repeat([]Rule{NoLoss}, 15), ThrottleWaited)},
 		{"nothing waits in a merged range", merged().write(1, "a").write(2, "b").call("x", 1, Handled, 1, 2).
 			fault(FeedThrottled, "all", 20*time.Second).later(time.Minute), []Rule{ThrottleWaited}},
 		{"a change waits in a range that has not merged", pair().write(1, "a").write(2, "b").call("x", 1, Failed, 1).
