@@ -10,6 +10,7 @@
 package handlerstest
 
 import (
+	"context"
 	"testing"
 
 	"halley/handlers"
@@ -50,6 +51,17 @@ func Start(t testing.TB, entry handlers.Entry, env handlers.Env) (handler trigge
 		t.Fatal(err)
 	}
 	return handler, stop
+}
+
+// Entry makes the entry of a handler whose settings change when they have been read. Tests
+// with settings of their own run in parallel: t.Setenv does not permit that.
+func Entry[S any](name string, open func(context.Context, handlers.Env, S) (trigger.Handler, func() error, error), changes ...func(*S)) handlers.Entry {
+	return handlers.New(name, "is tested", func(ctx context.Context, env handlers.Env, s S) (trigger.Handler, func() error, error) {
+		for _, change := range changes {
+			change(&s)
+		}
+		return open(ctx, env, s)
+	})
 }
 
 // Env returns the environment of a handler on the account of a world. The containers

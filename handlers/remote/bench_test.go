@@ -22,12 +22,10 @@ func BenchmarkHandler(b *testing.B) {
 	}
 	for _, l := range languages {
 		b.Run(l.name+" over HTTP", func(b *testing.B) {
-			l.serve(b, filepath.Join(b.TempDir(), "state"))
-			run(b, opened(b))
+			run(b, opened(b, urlSetting(l.serve(b, filepath.Join(b.TempDir(), "state")))))
 		})
 		b.Run(l.name+" as command", func(b *testing.B) {
-			l.setCommand(b, filepath.Join(b.TempDir(), "state"))
-			run(b, opened(b))
+			run(b, opened(b, l.commandSetting(b, filepath.Join(b.TempDir(), "state"))))
 		})
 		b.Run(l.name+" on a channel", func(b *testing.B) {
 			handle, _ := l.openedFunction(b, "bad:handle_documents")

@@ -48,9 +48,8 @@ func TestCommandIsSplit(t *testing.T) {
 
 // Each process does one call at a time; a call that hangs does not keep the other process.
 func TestProcessesWorkAtTheSameTime(t *testing.T) {
-	python.setCommand(t, filepath.Join(t.TempDir(), "state"))
-	t.Setenv("HALLEY_REMOTE_PROCESSES", "2")
-	handle := opened(t)
+	t.Parallel()
+	handle := opened(t, python.commandSetting(t, filepath.Join(t.TempDir(), "state")), func(s *Settings) { s.Processes = 2 })
 	ctx, cancel := context.WithCancel(t.Context())
 	var hanging sync.WaitGroup
 	hanging.Go(func() {
@@ -67,19 +66,21 @@ func TestProcessesWorkAtTheSameTime(t *testing.T) {
 	hanging.Wait()
 }
 
-// shell has the handler start a program in sh.
-func shell(t testing.TB, script string) {
+// shellSetting has the handler start a program in sh.
+func shellSetting(t testing.TB, script string) setting {
+	t.Helper()
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no sh on Windows")
 	}
-	t.Setenv("HALLEY_REMOTE_COMMAND", fmt.Sprintf(`["sh", "-c", %q]`, script))
+	return commandSetting(t, "sh", "-c", script)
 }
 
 // At the end the command's input ends, and it may finish.
 func TestCommandExitsInGoodOrder(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "end")
-	shell(t, "n=0; while read -r line; do n=$((n+1)); echo \"{\\\"call\\\":$n}\"; done; sleep 0.2; echo done >"+file)
-	handle, stop := handlerstest.Start(t, entry, handlers.Env{})
+	script := shellSetting(t, "n=0; while read -r line; do n=$((n+1)); echo \"{\\\"call\\\":$n}\"; done; sleep 0.2; echo done >"+file)
+	handle, stop := handlerstest.Start(t, entryWith(script), handlers.Env{})
 	if v := triggertest.Deliver(t, handle, changesOf(1)...); v.Err != nil {
 		t.Error(v)
 	}
@@ -93,9 +94,10 @@ func TestCommandExitsInGoodOrder(t *testing.T) {
 
 // A command that ignores the end of its input is killed, with its children.
 func TestCommandIsKilledAfterTheGrace(t *testing.T) {
-	shell(t, `read -r line; echo '{"call":1}'; sleep 3600`)
-	t.Setenv("HALLEY_REMOTE_EXIT_GRACE", "100ms")
-	handle, stop := handlerstest.Start(t, entry, handlers.Env{})
+	t.Parallel()
+	script := shellSetting(t, `read -r line; echo '{"call":1}'; sleep 3600`)
+	grace := func(s *Settings) { s.ExitGrace = handlers.Interval(100 * time.Millisecond) }
+	handle, stop := handlerstest.Start(t, entryWith(script, grace), handlers.Env{})
 	if v := triggertest.Deliver(t, handle, changesOf(1)...); v.Err != nil {
 		t.Error(v)
 	}
@@ -110,9 +112,9 @@ func TestCommandIsKilledAfterTheGrace(t *testing.T) {
 
 // A command that does not read its input does not keep a call for longer than its timeout.
 func TestCommandThatDoesNotRead(t *testing.T) {
-	shell(t, "sleep 3600")
-	t.Setenv("HALLEY_REMOTE_REQUEST_TIMEOUT", "300ms")
-	v := triggertest.Deliver(t, opened(t), triggertest.Upsert(fmt.Sprintf(`{"id":"1","fill":%q}`, strings.Repeat("x", 1<<20)), "k"))
+	t.Parallel()
+	handle := opened(t, shellSetting(t, "sleep 3600"), timeoutSetting(300*time.Millisecond))
+	v := triggertest.Deliver(t, handle, triggertest.Upsert(fmt.Sprintf(`{"id":"1","fill":%q}`, strings.Repeat("x", 1<<20)), "k"))
 	if len(v.Failed) != 1 || !strings.Contains(fmt.Sprint(v.Err), "no answer within 300ms") {
 		t.Errorf("verdict: %v", v)
 	}
@@ -120,9 +122,9 @@ func TestCommandThatDoesNotRead(t *testing.T) {
 
 // A command that writes a line too many is not in step with the calls any more.
 func TestLineTooMany(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "written")
-	shell(t, `while read -r line; do echo '{"call":1}'; echo '{"call":1}'; echo >`+file+"; done")
-	handle := opened(t)
+	handle := opened(t, shellSetting(t, `while read -r line; do echo '{"call":1}'; echo '{"call":1}'; echo >`+file+"; done"))
 	if v := triggertest.Deliver(t, handle, changesOf(1)...); v.Err != nil {
 		t.Error(v)
 	}
@@ -135,8 +137,8 @@ func TestLineTooMany(t *testing.T) {
 
 // A command that exits between two calls is started again, without a failed call.
 func TestExitBetweenCalls(t *testing.T) {
-	shell(t, `read -r line; echo '{"call":1}'`)
-	at := newPool(t, Settings{Command: os.Getenv("HALLEY_REMOTE_COMMAND"), Processes: 1, RequestTimeout: handlers.Interval(10 * time.Second)})
+	t.Parallel()
+	at := newPool(t, shellSetting(t, `read -r line; echo '{"call":1}'`), timeoutSetting(10*time.Second))
 	for range 3 {
 		if a, err := at.call(t.Context(), call{number: 1}); err != nil || a.Call != 1 {
 			t.Errorf("answer is %v, %v", a, err)
@@ -147,8 +149,12 @@ func TestExitBetweenCalls(t *testing.T) {
 	}
 }
 
-func newPool(t testing.TB, s Settings) *commandPool {
+func newPool(t testing.TB, changes ...setting) *commandPool {
 	t.Helper()
+	s := Settings{Processes: 1}
+	for _, change := range changes {
+		change(&s)
+	}
 	pool, err := newCommandPool(s.Command, s.Processes, launch{timeout: time.Duration(s.RequestTimeout), log: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
@@ -175,8 +181,8 @@ func TestBackoff(t *testing.T) {
 // A call that its caller ends, as at a handover, is no failure of its process: the next call
 // starts another one at once.
 func TestEndedCallIsNoFailure(t *testing.T) {
-	shell(t, "sleep 3600")
-	at := newPool(t, Settings{Command: os.Getenv("HALLEY_REMOTE_COMMAND"), Processes: 1, RequestTimeout: handlers.Interval(300 * time.Millisecond)})
+	t.Parallel()
+	at := newPool(t, shellSetting(t, "sleep 3600"), timeoutSetting(300*time.Millisecond))
 	for _, test := range []struct {
 		within   time.Duration
 		failures int
@@ -228,6 +234,7 @@ func waitForFile(t testing.TB, path string) {
 
 // The function of the documentation works.
 func TestDocumentedFunction(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../docs/handlers/remote.md")
 	if err != nil {
 		t.Fatal(err)
@@ -242,8 +249,7 @@ func TestDocumentedFunction(t *testing.T) {
 	if err := os.WriteFile(file, []byte(stub+function), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("HALLEY_REMOTE_COMMAND", fmt.Sprintf("[%q, %q]", python.command(t, "", "")[0], file))
-	handle := opened(t)
+	handle := opened(t, commandSetting(t, python.command(t, "", "")[0], file))
 	if v := triggertest.Deliver(t, handle, document("fine", "a", ""), document("later", "a", "")); ids(v.Failed) != "later" || v.GivenUp {
 		t.Errorf("verdict: %v", v)
 	}

@@ -17,7 +17,7 @@ import (
 
 // scenario is one in which the function ends up with the documents of the container.
 // open starts the function, and returns its URL when the run is over.
-func scenario(function trigger.Function, open func(t testing.TB) (url func() string)) triggertest.Scenario {
+func scenario(function trigger.Function, open func(t testing.TB) (reached setting, url func() string)) triggertest.Scenario {
 	return triggertest.Scenario{
 		PartitionKey: "/customer",
 		Function:     function,
@@ -25,9 +25,11 @@ func scenario(function trigger.Function, open func(t testing.TB) (url func() str
 			return map[string]any{"id": id, "customer": customer, "total": random.IntN(1000)}
 		},
 		Open: func(t testing.TB, w *triggertest.World) triggertest.Sink {
-			url := open(t)
+			reached, url := open(t)
 			return triggertest.Sink{
-				Start: func() (trigger.Handler, func() error) { return handlerstest.Start(t, entry, handlerstest.Env(w)) },
+				Start: func() (trigger.Handler, func() error) {
+					return handlerstest.Start(t, entryWith(reached), handlerstest.Env(w))
+				},
 				State: func() any { return lines(stateAt(t, url())) },
 			}
 		},
@@ -60,20 +62,27 @@ func lines(documents []map[string]any) []string {
 }
 
 func TestFunctionConverges(t *testing.T) {
+	t.Parallel()
 	softDeletes := trigger.Function{SoftDeleteProperty: "deleted"}
 	allVersions := trigger.Function{FeedSource: trigger.FeedSource{ChangeFeedMode: cosmos.ModeAllVersions}}
-	serve := func(l language) func(t testing.TB) func() string {
-		return func(t testing.TB) func() string {
+	serve := func(l language) func(t testing.TB) (setting, func() string) {
+		return func(t testing.TB) (setting, func() string) {
 			url := l.serve(t, filepath.Join(t.TempDir(), "state"))
-			return func() string { return url }
+			return urlSetting(url), func() string { return url }
 		}
 	}
-	command := func(t testing.TB) func() string {
+	command := func(t testing.TB) (setting, func() string) {
 		state := filepath.Join(t.TempDir(), "state")
-		python.setCommand(t, state)
-		return func() string { return python.serve(t, state) } // reads the same file
+		return python.commandSetting(t, state), func() string { return python.serve(t, state) } // reads the same file
 	}
-	t.Run("Node.js over HTTP", func(t *testing.T) { triggertest.Converges(t, scenario(softDeletes, serve(node))) })
-	t.Run("Python over HTTP", func(t *testing.T) { triggertest.Converges(t, scenario(allVersions, serve(python))) })
-	t.Run("Python as command", func(t *testing.T) { triggertest.Converges(t, scenario(allVersions, command)) })
+	for name, s := range map[string]triggertest.Scenario{
+		"Node.js over HTTP": scenario(softDeletes, serve(node)),
+		"Python over HTTP":  scenario(allVersions, serve(python)),
+		"Python as command": scenario(allVersions, command),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			triggertest.Converges(t, s)
+		})
+	}
 }

@@ -1,8 +1,8 @@
 package remote
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -22,26 +22,27 @@ import (
 	"halley/trigger/triggertest"
 )
 
-var functionEntry = handlers.New("orders", "calls a function in another language", OpenFunction)
+// functionEntry returns the handler of an app with a command and these settings, or else the
+// default ones.
+func functionEntry(t testing.TB, settings FunctionSettings, words ...string) handlers.Entry {
+	t.Helper()
+	command := commandLine(t, words...)
+	return handlerstest.Entry("orders", OpenFunction, func(s *FunctionSettings) {
+		s.Command = command
+		s.Processes = cmp.Or(settings.Processes, s.Processes)
+		s.ExitGrace = cmp.Or(settings.ExitGrace, s.ExitGrace)
+	})
+}
 
-// setFunction has the app run a function of testdata/bad with the library of its language,
-// or another module.
-func (l language) setFunction(t testing.TB, name string) {
+// functionCommand runs a function of testdata/bad with the library of its language, or
+// another module.
+func (l language) functionCommand(t testing.TB, name string) []string {
 	t.Helper()
 	words := l.command(t, "", "")[:1]
-	switch l.name {
-	case "Python":
-		t.Setenv("PYTHONPATH", absolute(t, "../../languages/python")+string(os.PathListSeparator)+absolute(t, "testdata"))
-		t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
-		words = append(words, "-m", "halley", l.module(name))
-	default:
-		words = append(words, absolute(t, "../../languages/typescript/run.js"), filepath.Join(absolute(t, "testdata"), l.module(name)))
+	if l.name == "Python" {
+		return append(words, "-m", "halley", l.module(name))
 	}
-	command, err := json.Marshal(words)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("HALLEY_ORDERS_COMMAND", string(command))
+	return append(words, absolute(t, "../../languages/typescript/run.js"), filepath.Join(absolute(t, "testdata"), l.module(name)))
 }
 
 // module returns the argument that names a function of a module.
@@ -68,14 +69,18 @@ func absolute(t testing.TB, path string) string {
 // openedFunction opens a function, with a log of what it says.
 func (l language) openedFunction(t testing.TB, name string) (trigger.Handler, *observer.ObservedLogs) {
 	t.Helper()
-	l.setFunction(t, name)
 	core, logs := observer.New(zap.DebugLevel)
-	return handlerstest.Under(t, functionEntry, handlers.Env{Logger: zap.New(core)}), logs
+	entry := functionEntry(t, FunctionSettings{}, l.functionCommand(t, name)...)
+	return handlerstest.Under(t, entry, handlers.Env{Logger: zap.New(core)}), logs
 }
 
 func eachLanguage(t *testing.T, test func(t *testing.T, l language)) {
+	t.Parallel()
 	for _, l := range languages {
-		t.Run(l.name, func(t *testing.T) { test(t, l) })
+		t.Run(l.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, l)
+		})
 	}
 }
 
@@ -127,9 +132,9 @@ func TestVerdictsOfFunctions(t *testing.T) {
 
 func TestOutputOfFunctionsIsLogged(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
-		l.setFunction(t, "bad")
 		core, logs := observer.New(zap.DebugLevel)
-		handle, stop := handlerstest.Start(t, functionEntry, handlers.Env{Logger: zap.New(core)})
+		entry := functionEntry(t, FunctionSettings{}, l.functionCommand(t, "bad")...)
+		handle, stop := handlerstest.Start(t, entry, handlers.Env{Logger: zap.New(core)})
 		if v := triggertest.Deliver(t, handle, wishes("print")...); v.Err != nil {
 			t.Error(v)
 		}
@@ -152,9 +157,9 @@ func TestOutputOfFunctionsIsLogged(t *testing.T) {
 
 func TestFunctionsGetTheContextOfTheirCall(t *testing.T) {
 	eachLanguage(t, func(t *testing.T, l language) {
-		l.setFunction(t, "bad")
 		core, logs := observer.New(zap.DebugLevel)
-		handle, stop := handlerstest.Start(t, functionEntry, handlers.Env{Logger: zap.New(core)})
+		entry := functionEntry(t, FunctionSettings{}, l.functionCommand(t, "bad")...)
+		handle, stop := handlerstest.Start(t, entry, handlers.Env{Logger: zap.New(core)})
 		const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 		ctx, cancel := context.WithTimeout(handlers.WithTraceparent(t.Context(), trace), time.Hour)
 		defer cancel()
@@ -171,6 +176,7 @@ func TestFunctionsGetTheContextOfTheirCall(t *testing.T) {
 
 // Each of these costs one attempt of its batch and the process; the next call works.
 func TestFunctionsThatBreak(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct{ todo, want string }{
 		{"exit", "the command exited: exit status 3; its last lines:\nleaving"},
 		{"die", "the command exited: signal: killed"},
@@ -180,8 +186,8 @@ func TestFunctionsThatBreak(t *testing.T) {
 	} {
 		t.Run(test.todo, func(t *testing.T) {
 			eachLanguage(t, func(t *testing.T, l language) {
-				t.Setenv("HALLEY_ORDERS_EXIT_GRACE", "1m")
-				handle, _ := l.openedFunction(t, "bad")
+				settings := FunctionSettings{ExitGrace: handlers.Interval(time.Minute)}
+				handle := handlerstest.Under(t, functionEntry(t, settings, l.functionCommand(t, "bad")...), handlers.Env{})
 				ctx, began := t.Context(), time.Now()
 				if test.todo == "hang" { // its deadline counts, not the grace of a cancellation
 					within, cancel := contextWithin(t, 300*time.Millisecond)
@@ -222,6 +228,7 @@ func TestFunctionsThatAnswerTwice(t *testing.T) {
 
 // A fork that returns from the function does not answer in its place.
 func TestForkDoesNotAnswer(t *testing.T) {
+	t.Parallel()
 	handle, _ := python.openedFunction(t, "bad")
 	for range 3 {
 		if v := triggertest.Deliver(t, handle, wishes("fork")...); v.Err != nil {
@@ -232,11 +239,11 @@ func TestForkDoesNotAnswer(t *testing.T) {
 
 // A call that is cancelled may answer within the grace, and its process stays.
 func TestCancellationReachesFunctions(t *testing.T) {
+	t.Parallel()
 	for _, function := range []string{"bad", "bad:handle_async"} {
 		t.Run(function, func(t *testing.T) {
 			eachLanguage(t, func(t *testing.T, l language) {
-				t.Setenv("HALLEY_ORDERS_EXIT_GRACE", "1m") // if it is not told, the test waits for long
-				l.setFunction(t, function)
+				settings := FunctionSettings{ExitGrace: handlers.Interval(time.Minute)} // if it is not told, the test waits for long
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				core, logs := observer.New(zap.DebugLevel)
@@ -245,7 +252,7 @@ func TestCancellationReachesFunctions(t *testing.T) {
 						cancel()
 					}
 				}})
-				handle, stop := handlerstest.Start(t, functionEntry, handlers.Env{Logger: log})
+				handle, stop := handlerstest.Start(t, functionEntry(t, settings, l.functionCommand(t, function)...), handlers.Env{Logger: log})
 				err := handle(ctx, trigger.NewBatch(wishes("wait")...))
 				if wantError := strings.Contains(function, "async"); (err != nil) != wantError {
 					t.Errorf("error is %v", err)
@@ -281,6 +288,7 @@ func (c notifyingCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 }
 
 func TestFunctionsThatCannotBeLoaded(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct{ name, python, node string }{
 		{"nowhere", "No module named 'nowhere'", "nowhere.mjs"},
 		{"bad:nothing", "module bad has no function nothing: write def nothing(changes)", "has no function as nothing export: write export function nothing(changes)"},
@@ -290,12 +298,11 @@ func TestFunctionsThatCannotBeLoaded(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			eachLanguage(t, func(t *testing.T, l language) {
-				l.setFunction(t, test.name)
 				want := test.node
 				if l.name == "Python" {
 					want = test.python
 				}
-				err := openError(t)
+				err := openError(t, commandLine(t, l.functionCommand(t, test.name)...))
 				if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "setting HALLEY_ORDERS_COMMAND: start it: the command exited: exit status 1") {
 					t.Errorf("error is %v, want %s", err, want)
 				}
@@ -304,14 +311,15 @@ func TestFunctionsThatCannotBeLoaded(t *testing.T) {
 	}
 }
 
-// openError opens the function of the settings, which cannot be.
-func openError(t *testing.T) error {
+// openError opens a function, which cannot be.
+func openError(t *testing.T, command string) error {
 	t.Helper()
-	_, _, err := OpenFunction(t.Context(), handlers.Env{Prefix: "HALLEY_ORDERS_"}, FunctionSettings{Command: os.Getenv("HALLEY_ORDERS_COMMAND"), Processes: 1})
+	_, _, err := OpenFunction(t.Context(), handlers.Env{Prefix: "HALLEY_ORDERS_"}, FunctionSettings{Command: command, Processes: 1})
 	return err
 }
 
 func TestCommandsThatAreNotFunctions(t *testing.T) {
+	t.Parallel()
 	for command, want := range map[string]string{
 		"":                                     "setting HALLEY_ORDERS_COMMAND is empty; write for example python3 -m halley orders",
 		"halley-no-such-interpreter x":         "setting HALLEY_ORDERS_COMMAND cannot be started",
@@ -319,8 +327,7 @@ func TestCommandsThatAreNotFunctions(t *testing.T) {
 		`["sh", "-c", "exit 0"]`:               "the command exited with status 0",
 		`["sh", "-c", "echo old >&2; exit 1"]`: "its last lines:\nold",
 	} {
-		t.Setenv("HALLEY_ORDERS_COMMAND", command)
-		if err := openError(t); err == nil || !strings.Contains(err.Error(), want) {
+		if err := openError(t, command); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error is %v, want %s", command, err, want)
 		}
 	}
@@ -331,9 +338,8 @@ func TestOldPythonIsRefused(t *testing.T) {
 	if err := os.WriteFile(old, []byte("import sys\nsys.version_info = (3, 8, 1, 'final', 0)\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	python.setFunction(t, "bad")
 	t.Setenv("PYTHONPATH", filepath.Dir(old)+string(os.PathListSeparator)+os.Getenv("PYTHONPATH"))
-	if err := openError(t); err == nil || !strings.Contains(err.Error(), "halley needs Python 3.9 or later, and this is Python 3.8") {
+	if err := openError(t, commandLine(t, python.functionCommand(t, "bad")...)); err == nil || !strings.Contains(err.Error(), "halley needs Python 3.9 or later, and this is Python 3.8") {
 		t.Errorf("error is %v", err)
 	}
 }

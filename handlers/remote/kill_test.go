@@ -38,14 +38,11 @@ func TestKilledFunctionsLoseNothing(t *testing.T) {
 			kills = handlerstest.ShortOrLong(5, 20)
 		}
 		k := newKiller(t, kills)
-		t.Setenv("JOURNAL", journal)
-		t.Setenv("KILLER", k.port())
-		t.Setenv("HALLEY_ORDERS_PROCESSES", "3")
-		l.setFunction(t, "kill")
+		command := append([]string{"env", "JOURNAL=" + journal, "KILLER=" + k.port()}, l.functionCommand(t, "kill")...)
 		w := triggertest.NewWorld(t, &triggertest.Options{PartitionKey: "/key", Ranges: 4, Function: trigger.Function{
 			BatchPolicy: trigger.BatchPolicy{MaxItemsPerInvocation: 10}, GiveUpPolicy: trigger.GiveUpPolicy{MaxAttempts: -1},
 		}})
-		handle := handlerstest.Under(t, functionEntry, handlers.Env{})
+		handle := handlerstest.Under(t, functionEntry(t, FunctionSettings{Processes: 3}, command...), handlers.Env{})
 		host := w.Host(handle)
 		const keys, perRound = 12, 5
 		written := 0

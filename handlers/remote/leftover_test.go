@@ -3,7 +3,6 @@
 package remote
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -20,13 +19,13 @@ import (
 // A process that exits leaves no child behind: it could still work on changes that another
 // process gets next.
 func TestChildrenEndWithTheirProcess(t *testing.T) {
+	t.Parallel()
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("PIPE", pipe)
-	t.Setenv("HALLEY_ORDERS_COMMAND", fmt.Sprintf(`["sh", "-c", %q]`, `echo '{"ready":2}' >&4; read -r line <&3; sleep 600 >"$PIPE" 2>&1 & exit 3`))
-	handle := handlerstest.Under(t, functionEntry, handlers.Env{})
+	entry := functionEntry(t, FunctionSettings{}, "sh", "-c", `echo '{"ready":2}' >&4; read -r line <&3; sleep 600 >`+pipe+` 2>&1 & exit 3`)
+	handle := handlerstest.Under(t, entry, handlers.Env{})
 	failed := make(chan error, 1)
 	go func() { failed <- handle(t.Context(), trigger.NewBatch(changesOf(1)...)) }()
 	reader, err := os.Open(pipe) // returns when the child has it

@@ -31,8 +31,8 @@ func ids(changes []trigger.Change) string {
 }
 
 func TestFunctionJudgesEachChange(t *testing.T) {
-	eachFunction(t, func(t *testing.T) {
-		handle := opened(t)
+	eachFunction(t, func(t *testing.T, function setting) {
+		handle := opened(t, function)
 		v := triggertest.Deliver(t, handle, document("1", "do", ""), document("2", "do", "retry"), triggertest.Delete("3", "k"), document("4", "do", "retry"))
 		if ids(v.Failed) != "2 4" || v.GivenUp || !strings.Contains(fmt.Sprint(v.Err), `the function failed on document "2": asked for retry`) {
 			t.Errorf("verdict: %v", v)
@@ -53,10 +53,12 @@ func TestDocumentsArriveWhole(t *testing.T) {
 	hard := triggertest.Upsert("{\"id\":\"1\",\n \"text\":\"a\u2028b\u2029c\u0085 <&> \\u0000 \U0001F600\"}", "k")
 	large := triggertest.Upsert(fmt.Sprintf(`{"id":"2","text":%q}`, strings.Repeat("x", 3<<20)), "k")
 	want := []any{"a\u2028b\u2029c\u0085 <&> \x00 \U0001F600", strings.Repeat("x", 3<<20)}
+	t.Parallel()
 	for _, l := range languages {
 		t.Run(l.name, func(t *testing.T) {
+			t.Parallel()
 			url := l.serve(t, filepath.Join(t.TempDir(), "state"))
-			if v := triggertest.Deliver(t, opened(t), hard, large); v.Err != nil {
+			if v := triggertest.Deliver(t, opened(t, urlSetting(url)), hard, large); v.Err != nil {
 				t.Fatal(v)
 			}
 			for i, d := range stateAt(t, url) {
@@ -67,10 +69,10 @@ func TestDocumentsArriveWhole(t *testing.T) {
 		})
 	}
 	t.Run("as command", func(t *testing.T) {
+		t.Parallel()
 		state := filepath.Join(t.TempDir(), "state")
 		for _, l := range languages {
-			l.setCommand(t, state)
-			if v := triggertest.Deliver(t, opened(t), hard, large); v.Err != nil {
+			if v := triggertest.Deliver(t, opened(t, l.commandSetting(t, state)), hard, large); v.Err != nil {
 				t.Errorf("%s: %v", l.name, v)
 			}
 		}
@@ -83,35 +85,32 @@ func TestDocumentsArriveWhole(t *testing.T) {
 }
 
 func TestCommandIsStartedAgain(t *testing.T) {
-	for _, l := range languages {
-		t.Run(l.name, func(t *testing.T) {
-			l.setCommand(t, filepath.Join(t.TempDir(), "state"))
-			core, logs := observer.New(zap.InfoLevel)
-			handle := handlerstest.Under(t, entry, handlers.Env{Logger: zap.New(core)})
-			for _, test := range []struct{ fault, want string }{
-				{"exit", "the command exited: exit status 3"},
-				{"noise", "the answer is malformed"},
-				{"empty", "it has no call: a command answers with the number of the call"},
-			} {
-				v := triggertest.Deliver(t, handle, document("1", "fault", test.fault), document("2", "do", ""))
-				if len(v.Failed) != 2 || v.GivenUp || !strings.Contains(fmt.Sprint(v.Err), test.want) {
-					t.Errorf("verdict on %s: %v", test.fault, v)
-				}
-				if v := triggertest.Deliver(t, handle, document("2", "do", "")); v.Err != nil {
-					t.Errorf("verdict after %s: %v", test.fault, v)
-				}
+	eachLanguage(t, func(t *testing.T, l language) {
+		core, logs := observer.New(zap.InfoLevel)
+		handle := handlerstest.Under(t, entryWith(l.commandSetting(t, filepath.Join(t.TempDir(), "state"))), handlers.Env{Logger: zap.New(core)})
+		for _, test := range []struct{ fault, want string }{
+			{"exit", "the command exited: exit status 3"},
+			{"noise", "the answer is malformed"},
+			{"empty", "it has no call: a command answers with the number of the call"},
+		} {
+			v := triggertest.Deliver(t, handle, document("1", "fault", test.fault), document("2", "do", ""))
+			if len(v.Failed) != 2 || v.GivenUp || !strings.Contains(fmt.Sprint(v.Err), test.want) {
+				t.Errorf("verdict on %s: %v", test.fault, v)
 			}
-			if logs.FilterField(zap.ByteString("line", []byte("leaving"))).Len() != 1 {
-				t.Errorf("standard error is not in the log: %v", logs.All())
+			if v := triggertest.Deliver(t, handle, document("2", "do", "")); v.Err != nil {
+				t.Errorf("verdict after %s: %v", test.fault, v)
 			}
-		})
-	}
+		}
+		if logs.FilterField(zap.ByteString("line", []byte("leaving"))).Len() != 1 {
+			t.Errorf("standard error is not in the log: %v", logs.All())
+		}
+	})
 }
 
 func TestCallsEnd(t *testing.T) {
-	eachFunction(t, func(t *testing.T) {
-		t.Setenv("HALLEY_REMOTE_REQUEST_TIMEOUT", "2s")
-		handle := opened(t)
+	eachFunction(t, func(t *testing.T, function setting) {
+		const timeout = 2 * time.Second
+		handle := opened(t, function, timeoutSetting(timeout))
 		v := triggertest.Deliver(t, handle, document("1", "fault", "hang"))
 		if len(v.Failed) != 1 || v.GivenUp || !strings.Contains(fmt.Sprint(v.Err), "no answer within 2s") {
 			t.Errorf("verdict: %v", v)
@@ -124,26 +123,26 @@ func TestCallsEnd(t *testing.T) {
 		time.AfterFunc(100*time.Millisecond, func() { cancel(stopped) })
 		began := time.Now()
 		err := handle(ctx, trigger.NewBatch(document("1", "fault", "hang")))
-		if !errors.Is(err, stopped) || time.Since(began) > 1500*time.Millisecond {
+		if !errors.Is(err, stopped) || time.Since(began) >= timeout {
 			t.Errorf("error after %v: %v", time.Since(began), err)
 		}
 	})
 }
 
 func TestProbe(t *testing.T) {
-	probe := func(t *testing.T) error {
+	probe := func(t *testing.T, function setting) error {
 		var offered handlers.Probe
-		handlerstest.Under(t, entry, handlers.Env{Probe: func(p handlers.Probe) { offered = p }})
+		handlerstest.Under(t, entryWith(function), handlers.Env{Probe: func(p handlers.Probe) { offered = p }})
 		return offered.Try(t.Context())
 	}
-	eachFunction(t, func(t *testing.T) {
-		if err := probe(t); err != nil {
+	eachFunction(t, func(t *testing.T, function setting) {
+		if err := probe(t, function); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Run("nothing there", func(t *testing.T) {
-		t.Setenv("HALLEY_REMOTE_URL", "http://127.0.0.1:1/?code=hunter2")
-		if err := probe(t); err == nil || !strings.Contains(err.Error(), "connection refused") || strings.Contains(err.Error(), "hunter2") {
+		t.Parallel()
+		if err := probe(t, urlSetting("http://127.0.0.1:1/?code=hunter2")); err == nil || !strings.Contains(err.Error(), "connection refused") || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("error is %v", err)
 		}
 	})

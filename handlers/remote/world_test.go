@@ -4,18 +4,46 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"halley/handlers"
 	"halley/handlers/handlerstest"
 	"halley/trigger"
 )
+
+// Most tests wait for processes. They run at once, so each gives its handler settings that
+// the environment does not have.
+func TestMain(m *testing.M) {
+	handlerstest.AtOnce(8)
+	if err := setPythonPath("../../languages/python", "testdata"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// setPythonPath lets all processes in Python import modules of the directories.
+func setPythonPath(directories ...string) error {
+	for i, directory := range directories {
+		absolute, err := filepath.Abs(directory)
+		if err != nil {
+			return err
+		}
+		directories[i] = absolute
+	}
+	return errors.Join(
+		os.Setenv("PYTHONPATH", strings.Join(directories, string(os.PathListSeparator))),
+		os.Setenv("PYTHONDONTWRITEBYTECODE", "1"))
+}
 
 // language runs testdata/function in one language.
 type language struct {
@@ -59,18 +87,43 @@ func (l language) command(t testing.TB, transport, state string) []string {
 	return []string{path, file, transport, state}
 }
 
-// setCommand has the handler start the function.
-func (l language) setCommand(t testing.TB, state string) {
+// setting changes settings of the handler.
+type setting = func(*Settings)
+
+// commandSetting has the handler start the function.
+func (l language) commandSetting(t testing.TB, state string) setting {
 	t.Helper()
-	words, err := json.Marshal(l.command(t, "stdio", state))
+	return commandSetting(t, l.command(t, "stdio", state)...)
+}
+
+// commandSetting has the handler start a program.
+func commandSetting(t testing.TB, words ...string) setting {
+	t.Helper()
+	command := commandLine(t, words...)
+	return func(s *Settings) { s.Command = command }
+}
+
+// commandLine is a program and its arguments as a setting.
+func commandLine(t testing.TB, words ...string) string {
+	t.Helper()
+	line, err := json.Marshal(words)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("HALLEY_REMOTE_COMMAND", string(words))
-	t.Setenv("HALLEY_REMOTE_URL", "")
+	return string(line)
 }
 
-// serve starts the function as a server, sets it for the handler, and returns its URL.
+// urlSetting has the handler call a server.
+func urlSetting(url string) setting {
+	return func(s *Settings) { s.URL = handlers.URL(url) }
+}
+
+// timeoutSetting bounds a call.
+func timeoutSetting(d time.Duration) setting {
+	return func(s *Settings) { s.RequestTimeout = handlers.Interval(d) }
+}
+
+// serve starts the function as a server, and returns its URL.
 func (l language) serve(t testing.TB, state string) (url string) {
 	t.Helper()
 	words := l.command(t, "http", state)
@@ -90,26 +143,24 @@ func (l language) serve(t testing.TB, state string) (url string) {
 	if err != nil {
 		t.Fatalf("the server printed no port: %v", err)
 	}
-	url = "http://127.0.0.1:" + strings.TrimSpace(port) + "/"
-	t.Setenv("HALLEY_REMOTE_URL", url)
-	t.Setenv("HALLEY_REMOTE_COMMAND", "")
-	return url
+	return "http://127.0.0.1:" + strings.TrimSpace(port) + "/"
 }
 
 // eachFunction runs a test with both languages over both transports. The short form has each
 // language and each transport once.
-func eachFunction(t *testing.T, test func(t *testing.T)) {
+func eachFunction(t *testing.T, test func(t *testing.T, function setting)) {
+	t.Parallel()
 	for i, l := range languages {
 		if handlerstest.IsLong() || i%2 == 0 {
 			t.Run(l.name+" over HTTP", func(t *testing.T) {
-				l.serve(t, filepath.Join(t.TempDir(), "state"))
-				test(t)
+				t.Parallel()
+				test(t, urlSetting(l.serve(t, filepath.Join(t.TempDir(), "state"))))
 			})
 		}
 		if handlerstest.IsLong() || i%2 == 1 {
 			t.Run(l.name+" as command", func(t *testing.T) {
-				l.setCommand(t, filepath.Join(t.TempDir(), "state"))
-				test(t)
+				t.Parallel()
+				test(t, l.commandSetting(t, filepath.Join(t.TempDir(), "state")))
 			})
 		}
 	}
@@ -133,10 +184,13 @@ func stateAt(t testing.TB, url string) (documents []map[string]any) {
 	return documents
 }
 
-var entry = handlers.New("remote", "calls a function in another language", Open)
+// entryWith returns the handler, whose settings are changed before it opens.
+func entryWith(changes ...setting) handlers.Entry {
+	return handlerstest.Entry("remote", Open, changes...)
+}
 
-// opened opens the handler from the settings of the environment.
-func opened(t testing.TB) trigger.Handler {
+// opened opens the handler with changes of its default settings.
+func opened(t testing.TB, changes ...setting) trigger.Handler {
 	t.Helper()
-	return handlerstest.Under(t, entry, handlers.Env{})
+	return handlerstest.Under(t, entryWith(changes...), handlers.Env{})
 }

@@ -15,9 +15,7 @@ import (
 // document for the first time; then batches that have taken effect before.
 func BenchmarkHandler(b *testing.B) {
 	const items = 100
-	configure(b)
-	b.Setenv("HALLEY_CACHE_PROPERTIES", "")
-	handler := handlerstest.Under(b, entry(), handlers.Env{})
+	handler := handlerstest.Under(b, newRedis(b).entry(func(s *Settings) { s.Properties = nil }), handlers.Env{})
 	padding := strings.Repeat("x", 850)
 	change := func(n int) trigger.Change {
 		c := triggertest.Upsert(fmt.Sprintf(`{"id":"%d","key":"c%d","name":"name%d","price":%d,"text":%q,"_etag":"\"%d\""}`, n, n%1000, n%20, n%100, padding, n), fmt.Sprint("c", n%1000))

@@ -24,16 +24,24 @@ import (
 	"halley/trigger/triggertest"
 )
 
+// Most tests wait for a Redis. They run at once, so each gives its handler settings that the
+// environment does not have.
+func TestMain(m *testing.M) {
+	handlerstest.AtOnce(8)
+	os.Exit(m.Run())
+}
+
 // redisOf is the Redis of a test: that of HALLEY_TEST_REDIS_URL, or one in this process if
 // that is not set. Keys begin with a prefix of the test.
 type redisOf struct {
 	t      testing.TB
+	url    string
 	client *redis.Client
 	prefix string
 }
 
-// configure sets the settings of a cache in a Redis of its own.
-func configure(t testing.TB) *redisOf {
+// newRedis returns a Redis for a cache of its own.
+func newRedis(t testing.TB) *redisOf {
 	t.Helper()
 	url := os.Getenv("HALLEY_TEST_REDIS_URL")
 	if url == "" {
@@ -43,7 +51,7 @@ func configure(t testing.TB) *redisOf {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &redisOf{t, client, fmt.Sprintf("halley-test:%d:", time.Now().UnixNano())}
+	r := &redisOf{t, url, client, fmt.Sprintf("halley-test:%d:", rand.Uint64())}
 	t.Cleanup(func() {
 		ctx := context.Background()
 		keys, err := client.Keys(ctx, r.prefix+"*").Result()
@@ -54,14 +62,17 @@ func configure(t testing.TB) *redisOf {
 			t.Error(err)
 		}
 	})
-	t.Setenv("HALLEY_CACHE_REDIS_URL", url)
-	t.Setenv("HALLEY_CACHE_KEY", r.prefix+"doc:{key}:{id}")
-	t.Setenv("HALLEY_CACHE_PROPERTIES", "/id,/price,/name")
-	t.Setenv("HALLEY_CACHE_POSITION_PREFIX", r.prefix+"position:")
 	return r
 }
 
-func entry() handlers.Entry { return handlers.New("cache", "", Open) }
+// entry returns a cache in the Redis, with changes of its settings.
+func (r *redisOf) entry(changes ...func(*Settings)) handlers.Entry {
+	inRedis := func(s *Settings) {
+		s.RedisURL, s.Key, s.PositionPrefix = handlers.URL(r.url), r.prefix+"doc:{key}:{id}", r.prefix+"position:"
+		s.Properties = []string{"/id", "/price", "/name"}
+	}
+	return handlerstest.Entry("cache", Open, append([]func(*Settings){inRedis}, changes...)...)
+}
 
 // content is the cache without positions.
 func (r *redisOf) content() map[string]string {
@@ -98,7 +109,7 @@ type product struct {
 // is made of a property that changes.
 // wired returns a URL of the same Redis through a wire of the world, which is cut. The client
 // does not repeat commands: with its repetitions no call would fail.
-func wired(t testing.TB, w *triggertest.World, redis string) string {
+func wired(t testing.TB, w *triggertest.World, redis string) handlers.URL {
 	t.Helper()
 	parsed, err := url.Parse(redis)
 	if err != nil {
@@ -106,10 +117,11 @@ func wired(t testing.TB, w *triggertest.World, redis string) string {
 	}
 	parsed.Host = w.Wire(parsed.Host)
 	parsed.RawQuery = "max_retries=-1"
-	return parsed.String()
+	return handlers.URL(parsed.String())
 }
 
 func TestCacheConverges(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		function trigger.Function
 		key      string
@@ -120,6 +132,7 @@ func TestCacheConverges(t *testing.T) {
 		"keys that move": {trigger.Function{FeedSource: trigger.FeedSource{ChangeFeedMode: cosmos.ModeAllVersions}}, "{/name}:{id}"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			triggertest.Converges(t, triggertest.Scenario{
 				Seeds:    handlerstest.Seeds(),
 				Function: test.function,
@@ -127,11 +140,11 @@ func TestCacheConverges(t *testing.T) {
 					return product{id, key, fmt.Sprint("name", random.IntN(3)), random.IntN(100)}
 				},
 				Open: func(t testing.TB, w *triggertest.World) triggertest.Sink {
-					r := configure(t)
-					t.Setenv("HALLEY_CACHE_REDIS_URL", wired(t, w, os.Getenv("HALLEY_CACHE_REDIS_URL")))
-					t.Setenv("HALLEY_CACHE_KEY", r.prefix+"doc:"+test.key)
+					r := newRedis(t)
+					url := wired(t, w, r.url)
+					entry := r.entry(func(s *Settings) { s.RedisURL, s.Key = url, r.prefix+"doc:"+test.key })
 					return triggertest.Sink{
-						Start: func() (trigger.Handler, func() error) { return handlerstest.Start(t, entry(), handlers.Env{}) },
+						Start: func() (trigger.Handler, func() error) { return handlerstest.Start(t, entry, handlers.Env{}) },
 						State: func() any { return r.content() },
 					}
 				},
@@ -167,8 +180,9 @@ func deliver(t *testing.T, handler trigger.Handler, changes ...trigger.Change) {
 
 // Deletes of each kind remove the key, and a late older version does not bring it back.
 func TestDeletesRemoveKeys(t *testing.T) {
-	r := configure(t)
-	handler := handlerstest.Under(t, entry(), handlers.Env{})
+	t.Parallel()
+	r := newRedis(t)
+	handler := handlerstest.Under(t, r.entry(), handlers.Env{})
 	for i, gone := range []trigger.Change{
 		triggertest.SoftDelete(`{"id":"0","deleted":true}`, "k", 1), triggertest.Delete("1", "k", 1), triggertest.Expire("2", "k", 1),
 	} {
@@ -188,10 +202,10 @@ func TestDeletesRemoveKeys(t *testing.T) {
 }
 
 func TestWholeDocumentsWithTimeToLive(t *testing.T) {
-	r := configure(t)
-	t.Setenv("HALLEY_CACHE_PROPERTIES", "")
-	t.Setenv("HALLEY_CACHE_TTL", "1h")
-	handler := handlerstest.Under(t, entry(), handlers.Env{})
+	t.Parallel()
+	r := newRedis(t)
+	wholeForAnHour := func(s *Settings) { s.Properties, s.TTL = nil, handlers.Interval(time.Hour) }
+	handler := handlerstest.Under(t, r.entry(wholeForAnHour), handlers.Env{})
 	deliver(t, handler, changeAt(1, `{"id":"a","list":[1, {}]}`))
 	r.require(map[string]string{"doc:k/1:a": `{"id":"a","list":[1, {}]}`})
 	if left := r.client.PTTL(t.Context(), r.prefix+"doc:k/1:a").Val(); left <= 59*time.Minute || left > time.Hour {
@@ -206,9 +220,9 @@ func TestWholeDocumentsWithTimeToLive(t *testing.T) {
 
 // A document without its key's property is given up; the others of its batch are cached.
 func TestDocumentWithoutKeyIsGivenUp(t *testing.T) {
-	r := configure(t)
-	t.Setenv("HALLEY_CACHE_KEY", r.prefix+"doc:{/category}:{id}")
-	handler := handlerstest.Under(t, entry(), handlers.Env{})
+	t.Parallel()
+	r := newRedis(t)
+	handler := handlerstest.Under(t, r.entry(func(s *Settings) { s.Key = r.prefix + "doc:{/category}:{id}" }), handlers.Env{})
 	v := triggertest.Deliver(t, handler, changeAt(1, `{"id":"a"}`), changeAt(2, `{"id":"b","category":7}`), changeAt(3, `{"id":"c","category":{}}`))
 	if len(v.Handled) != 1 || !v.GivenUp || !strings.Contains(v.String(), `document "a": it has no text, number, true or false at /category`) {
 		t.Error(v)
@@ -251,10 +265,10 @@ func TestBadSettingsAreRefused(t *testing.T) {
 }
 
 func TestUnreachableRedisIsRetried(t *testing.T) {
-	t.Setenv("HALLEY_CACHE_REDIS_URL", "redis://me:hunter2@127.0.0.1:1")
-	t.Setenv("HALLEY_CACHE_KEY", "{id}")
+	t.Parallel()
+	unreachable := handlerstest.Entry("cache", Open, func(s *Settings) { s.RedisURL, s.Key = "redis://me:hunter2@127.0.0.1:1?max_retries=-1", "{id}" })
 	var probe handlers.Probe
-	handler := handlerstest.Under(t, entry(), handlers.Env{Probe: func(p handlers.Probe) { probe = p }})
+	handler := handlerstest.Under(t, unreachable, handlers.Env{Probe: func(p handlers.Probe) { probe = p }})
 	v := triggertest.Deliver(t, handler, changeAt(1, `{"id":"a"}`))
 	err := probe.Try(t.Context())
 	if len(v.Failed) != 1 || v.GivenUp || err == nil || strings.Contains(fmt.Sprint(v, err), "hunter2") {
@@ -264,10 +278,10 @@ func TestUnreachableRedisIsRetried(t *testing.T) {
 
 // A script that Redis does not have yet is sent again with its text.
 func TestRequestsAreMeasured(t *testing.T) {
-	configure(t)
-	t.Setenv("HALLEY_CACHE_REDIS_URL", "redis://"+miniredis.RunT(t).Addr())
+	t.Parallel()
+	without := handlers.URL("redis://" + miniredis.RunT(t).Addr())
 	var sinks handlerstest.Sinks
-	handle := handlerstest.Under(t, entry(), handlers.Env{Measure: sinks.Measure})
+	handle := handlerstest.Under(t, newRedis(t).entry(func(s *Settings) { s.RedisURL = without }), handlers.Env{Measure: sinks.Measure})
 	for id := range 2 {
 		if v := triggertest.Deliver(t, handle, triggertest.Upsert(fmt.Sprintf(`{"id":"%d"}`, id), "k")); len(v.Failed) > 0 {
 			t.Fatal(v)

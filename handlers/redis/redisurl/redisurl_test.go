@@ -89,7 +89,7 @@ func TestBadURLsNameTheFix(t *testing.T) {
 func TestUnreachableRedisWritesNothingToStderr(t *testing.T) {
 	const child = "HALLEY_TEST_REDIS_DOWN"
 	if os.Getenv(child) != "" {
-		client, err := Client("redis://127.0.0.1:1")
+		client, err := Client("redis://127.0.0.1:1?max_retries=1")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,5 @@ func BenchmarkHandler(b *testing.B) {
 	if brokers == "" {
 		brokers = embedded(b)
 	}
-	createTopic(b, brokers, nil)
-	streamtest.Bench(b, opened(b))
+	streamtest.Bench(b, opened(b, createTopic(b, brokers, nil).set))
 }

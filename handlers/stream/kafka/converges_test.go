@@ -3,7 +3,6 @@ package kafka
 import (
 	"testing"
 
-	"halley/handlers"
 	"halley/handlers/handlerstest"
 	"halley/handlers/stream/streamtest"
 	"halley/trigger"
@@ -13,12 +12,13 @@ import (
 // A consumer of the topic ends up with the documents of the container, whatever happens
 // on the way.
 func TestTopicConverges(t *testing.T) {
+	t.Parallel()
 	for name, function := range streamtest.Functions() {
 		t.Run(name, func(t *testing.T) {
 			eachBroker(t, func(t *testing.T, brokers string) {
 				scenario := streamtest.Scenario(t, function, func(t testing.TB, w *triggertest.World) triggertest.Sink {
 					changes := createTopic(t, brokers, nil)
-					entry := handlers.New("kafka", "", Open)
+					entry := handlerstest.Entry("kafka", Open, changes.set)
 					return triggertest.Sink{
 						Start: func() (trigger.Handler, func() error) {
 							return handlerstest.Start(t, entry, handlerstest.Env(w))

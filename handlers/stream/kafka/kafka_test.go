@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -27,7 +28,7 @@ func TestPublishesInOrderOfEachKey(t *testing.T) {
 			key := fmt.Sprint("c", i%7)
 			batch = append(batch, triggertest.Upsert(order(fmt.Sprint(i), key), key))
 		}
-		if v := triggertest.Deliver(t, opened(t), batch...); v.Err != nil {
+		if v := triggertest.Deliver(t, opened(t, changes.set), batch...); v.Err != nil {
 			t.Fatal(v)
 		}
 		messages, err := stream.Encoder{Database: "db", Container: "orders"}.Messages(trigger.NewBatch(batch...))
@@ -61,14 +62,13 @@ func TestPublishesInOrderOfEachKey(t *testing.T) {
 func TestTombstones(t *testing.T) {
 	eachBroker(t, func(t *testing.T, brokers string) {
 		changes := createTopic(t, brokers, nil)
-		t.Setenv("HALLEY_KAFKA_KEY", "document")
-		t.Setenv("HALLEY_KAFKA_TOMBSTONES", "true")
+		byDocument := func(s *Settings) { s.Key, s.Tombstones = keyDocument, true }
 		var batch []trigger.Change
 		for i := range 20 {
 			batch = append(batch, triggertest.Upsert(order(fmt.Sprint(i), "ada"), "ada"))
 		}
 		batch = append(batch, triggertest.Delete("7", "ada"))
-		if v := triggertest.Deliver(t, opened(t), batch...); v.Err != nil {
+		if v := triggertest.Deliver(t, opened(t, changes.set, byDocument), batch...); v.Err != nil {
 			t.Fatal(v)
 		}
 		records := changes.records(t, brokers)
@@ -94,8 +94,8 @@ func TestCompression(t *testing.T) {
 	eachBroker(t, func(t *testing.T, brokers string) {
 		for codec := range codecs {
 			changes := createTopic(t, brokers, nil)
-			t.Setenv("HALLEY_KAFKA_COMPRESSION", codec)
-			if v := triggertest.Deliver(t, opened(t), triggertest.Upsert(order("1", "ada"), "ada")); v.Err != nil {
+			handle := opened(t, changes.set, func(s *Settings) { s.Compression = codec })
+			if v := triggertest.Deliver(t, handle, triggertest.Upsert(order("1", "ada"), "ada")); v.Err != nil {
 				t.Errorf("%s: %v", codec, v)
 			}
 			if got := len(changes.records(t, brokers)); got != 1 {
@@ -112,8 +112,8 @@ func sized(id string, size int) trigger.Change {
 func TestTooLargeIsGivenUp(t *testing.T) {
 	eachBroker(t, func(t *testing.T, brokers string) {
 		changes := createTopic(t, brokers, nil)
-		t.Setenv("HALLEY_KAFKA_MAX_MESSAGE_BYTES", "20000")
-		v := triggertest.Deliver(t, opened(t), sized("small", 10), sized("large", 20_000), sized("fits", 18_000))
+		handle := opened(t, changes.set, func(s *Settings) { s.MaxMessageBytes = 20_000 })
+		v := triggertest.Deliver(t, handle, sized("small", 10), sized("large", 20_000), sized("fits", 18_000))
 		if !v.GivenUp || len(v.Failed) != 1 || v.Failed[0].ID() != "large" || !strings.Contains(fmt.Sprint(v.Err), "MAX_MESSAGE_BYTES is 20000") {
 			t.Errorf("verdict: %v", v)
 		}
@@ -129,7 +129,7 @@ func TestRefusedByTheTopicIsRetried(t *testing.T) {
 	eachBroker(t, func(t *testing.T, brokers string) {
 		limit := "5000"
 		changes := createTopic(t, brokers, map[string]*string{"max.message.bytes": &limit})
-		handle := opened(t)
+		handle := opened(t, changes.set)
 		v := triggertest.Deliver(t, handle, sized("large", 20_000))
 		if v.GivenUp || len(v.Failed) != 1 || !strings.Contains(fmt.Sprint(v.Err), "set MAX_MESSAGE_BYTES to the max.message.bytes of the topic") {
 			t.Errorf("verdict: %v", v)
@@ -144,27 +144,28 @@ func TestRefusedByTheTopicIsRetried(t *testing.T) {
 }
 
 func TestBrokerIsDown(t *testing.T) {
-	t.Setenv("HALLEY_KAFKA_BROKERS", "127.0.0.1:1")
-	t.Setenv("HALLEY_KAFKA_PUBLISH_TIMEOUT", "1s")
-	v := triggertest.Deliver(t, opened(t), sized("1", 1), sized("2", 1))
+	t.Parallel()
+	handle := opened(t, func(s *Settings) { s.Brokers, s.PublishTimeout = "127.0.0.1:1", handlers.Interval(time.Second) })
+	v := triggertest.Deliver(t, handle, sized("1", 1), sized("2", 1))
 	if v.GivenUp || len(v.Failed) != 2 || !strings.Contains(fmt.Sprint(v.Err), "publish 2 changes: ") {
 		t.Errorf("verdict: %v", v)
 	}
 }
 
 func TestTopicIsMissing(t *testing.T) {
-	brokers := embedded(t)
-	t.Setenv("HALLEY_KAFKA_BROKERS", brokers)
-	v := triggertest.Deliver(t, opened(t), sized("1", 1))
+	t.Parallel()
+	handle := opened(t, topic{brokers: embedded(t), name: "halley-missing"}.set)
+	v := triggertest.Deliver(t, handle, sized("1", 1))
 	if v.GivenUp || len(v.Failed) != 1 || !strings.Contains(fmt.Sprint(v.Err), "create the topic") {
 		t.Errorf("verdict: %v", v)
 	}
 }
 
 func TestContextHasEnded(t *testing.T) {
+	t.Parallel()
 	brokers := embedded(t)
 	changes := createTopic(t, brokers, nil)
-	handle := opened(t)
+	handle := opened(t, changes.set)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := handle(ctx, trigger.NewBatch(sized("1", 1))); !errors.Is(err, context.Canceled) {
@@ -203,6 +204,7 @@ func refuse(t testing.TB, cluster *kfake.Cluster, partition int32, with *kerr.Er
 
 // If one partition takes nothing, exactly the changes of its keys are delivered again.
 func TestOnePartitionFails(t *testing.T) {
+	t.Parallel()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +214,7 @@ func TestOnePartitionFails(t *testing.T) {
 	changes := createTopic(t, brokers, nil)
 	refuse(t, cluster, 0, kerr.TopicAuthorizationFailed)
 	byKey := kgo.StickyKeyPartitioner(nil).ForTopic(changes.name)
-	handle := opened(t)
+	handle := opened(t, changes.set)
 	keys := map[int][]string{}
 	for i := range 12 {
 		key := fmt.Sprint("c", i)
@@ -241,6 +243,7 @@ func TestOnePartitionFails(t *testing.T) {
 
 // A refusal that passes is retried by the client, without a duplicate.
 func TestClientRetries(t *testing.T) {
+	t.Parallel()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
 		t.Fatal(err)
@@ -259,7 +262,7 @@ func TestClientRetries(t *testing.T) {
 	var sinks handlerstest.Sinks
 	env := environment
 	env.Measure = sinks.Measure
-	handle := handlerstest.Under(t, handlers.New("kafka", "", Open), env)
+	handle := handlerstest.Under(t, handlerstest.Entry("kafka", Open, changes.set), env)
 	if v := triggertest.Deliver(t, handle, sized("1", 1), sized("2", 1)); v.Err != nil {
 		t.Errorf("verdict: %v", v)
 	}

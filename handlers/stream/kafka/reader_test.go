@@ -26,7 +26,7 @@ func TestAnotherClientReads(t *testing.T) {
 		key := fmt.Sprint("Kundin ", i%20, " ü")
 		batch = append(batch, triggertest.Upsert(order(fmt.Sprint(i), key), key))
 	}
-	if v := triggertest.Deliver(t, opened(t), batch...); v.Err != nil {
+	if v := triggertest.Deliver(t, opened(t, changes.set), batch...); v.Err != nil {
 		t.Fatal(v)
 	}
 	reader := exec.CommandContext(t.Context(), "node", "testdata/reader.mjs", kafkajs, brokers, changes.name, fmt.Sprint(count))

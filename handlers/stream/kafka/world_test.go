@@ -18,11 +18,23 @@ import (
 	"halley/trigger"
 )
 
+// Most tests wait for a broker. They run at once, so each gives its handler settings that the
+// environment does not have.
+func TestMain(m *testing.M) {
+	handlerstest.AtOnce(8)
+	os.Exit(m.Run())
+}
+
 // eachBroker runs a test with the broker that franz-go has for tests, and with the real
 // one at HALLEY_TEST_KAFKA, which scripts/kafka starts.
 func eachBroker(t *testing.T, test func(t *testing.T, brokers string)) {
-	t.Run("embedded", func(t *testing.T) { test(t, embedded(t)) })
+	t.Parallel()
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
+		test(t, embedded(t))
+	})
 	t.Run("real", func(t *testing.T) {
+		t.Parallel()
 		brokers := os.Getenv("HALLEY_TEST_KAFKA")
 		if brokers == "" {
 			t.Skip("HALLEY_TEST_KAFKA is not set: no real Kafka to test with; scripts/kafka starts one")
@@ -44,20 +56,23 @@ func embedded(t testing.TB, options ...kfake.Opt) (brokers string) {
 
 // topic is a topic of its own for each test.
 type topic struct {
-	name  string
-	admin *kadm.Client
+	brokers, name string
+	admin         *kadm.Client
 }
+
+// set has the handler write to the topic.
+func (c topic) set(s *Settings) { s.Brokers, s.Topic = c.brokers, c.name }
 
 const partitions = 3
 
-// createTopic creates a topic, and sets it and the brokers for the handler.
+// createTopic creates a topic.
 func createTopic(t testing.TB, brokers string, configs map[string]*string) topic {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(brokers))
 	if err != nil {
 		t.Fatal(err)
 	}
-	created := topic{name: fmt.Sprintf("halley-test-%d-%d", os.Getpid(), rand.Uint64()), admin: kadm.NewClient(client)}
+	created := topic{brokers: brokers, name: fmt.Sprintf("halley-test-%d-%d", os.Getpid(), rand.Uint64()), admin: kadm.NewClient(client)}
 	if _, err := created.admin.CreateTopic(t.Context(), partitions, 1, configs, created.name); err != nil {
 		t.Fatal(err)
 	}
@@ -69,8 +84,6 @@ func createTopic(t testing.TB, brokers string, configs map[string]*string) topic
 		}
 		client.Close()
 	})
-	t.Setenv("HALLEY_KAFKA_BROKERS", brokers)
-	t.Setenv("HALLEY_KAFKA_TOPIC", created.name)
 	return created
 }
 
@@ -123,10 +136,10 @@ func (c topic) replica(t testing.TB, brokers string) any {
 
 var environment = handlers.Env{Database: "db", ContainerName: "orders"}
 
-// opened opens the handler from the settings of the environment.
-func opened(t testing.TB) trigger.Handler {
+// opened opens the handler with changes of its default settings.
+func opened(t testing.TB, changes ...func(*Settings)) trigger.Handler {
 	t.Helper()
-	return handlerstest.Under(t, handlers.New("kafka", "", Open), environment)
+	return handlerstest.Under(t, handlerstest.Entry("kafka", Open, changes...), environment)
 }
 
 func order(id, customer string) string {
