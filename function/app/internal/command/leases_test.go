@@ -81,6 +81,7 @@ func TestLeaseCommands(t *testing.T) {
 
 func TestLeaseCommandsRefuseBadInput(t *testing.T) {
 	account := apptest.ServeAccount(t, emulator.ServeOptions{})
+	account.Write(t, 0, 40) // the position 12 exists: for one of the future the plan would wait
 	apptest.CleanEnv(t, account.Env())
 	if out, err := runCommandLine(t, "leases", "init"); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -79,9 +79,13 @@ type rightsWorld struct {
 	app *Program
 	log *apptest.Lines
 
-	mu     sync.Mutex
-	denied []string // requests that got 403
+	mu       sync.Mutex // guards the fields below
+	denied   []string   // requests that got 403
+	endDrain func()
 }
+
+// manyDenials are more than one for each request of a drain that has to be logged.
+const manyDenials = 20
 
 func newRightsWorld(t *testing.T, rights []right) *rightsWorld {
 	t.Helper()
@@ -107,7 +111,9 @@ func (w *rightsWorld) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
 	if recorded.status == http.StatusForbidden {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.denied = append(w.denied, r.Method+" "+r.URL.Path)
+		if w.denied = append(w.denied, r.Method+" "+r.URL.Path); len(w.denied) == manyDenials && w.endDrain != nil {
+			w.endDrain()
+		}
 	}
 }
 
@@ -167,11 +173,15 @@ func (w *rightsWorld) open(ctx context.Context) (*hosting.App, error) {
 	return hosting.Open(ctx, s, hosting.Options{Grace: time.Duration(s.App.StopGrace)}, hosting.LoggerTo(w.log, s.App))
 }
 
-// drain drains the app, for at most the given time, and returns its log with the error.
-func (w *rightsWorld) drain(most time.Duration) (s trigger.Summary, log string) {
+// drain drains the app, until many requests were denied, and returns its log with the error.
+// The app tries some denied requests again until it is stopped.
+func (w *rightsWorld) drain() (s trigger.Summary, log string) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), most)
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
+	w.mu.Lock()
+	w.endDrain = cancel
+	w.mu.Unlock()
 	a, err := w.open(ctx)
 	if err != nil {
 		return s, err.Error()
@@ -231,7 +241,7 @@ func TestDocumentedRightsSuffice(t *testing.T) {
 	w.Write(t, 0, 8)
 	w.poison("bad", 10)
 	w.poison("large", 1_800_000)
-	if s, log := w.drain(time.Minute); s.Changes != 8 || s.DeadLetters != 2 || s.Behind != 0 {
+	if s, log := w.drain(); s.Changes != 8 || s.DeadLetters != 2 || s.Behind != 0 {
 		t.Errorf("%+v\n%s", s, log)
 	}
 	if _, err := w.Split(apptest.Database, apptest.Results, "0"); err != nil {
@@ -348,7 +358,7 @@ func TestRuntimeNamesTheMissingRight(t *testing.T) {
 			w := newRightsWorld(t, slices.DeleteFunc(slices.Clone(all), func(r right) bool { return r == missing }))
 			w.Write(t, 0, 2)
 			w.poison("bad", 10)
-			_, text := w.drain(2 * time.Second) // some denied requests are tried until the end
+			_, text := w.drain()
 			if more := afterwards[missing.String()]; more != nil {
 				text = more(w)
 			}

@@ -39,10 +39,31 @@ func (f falsified) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// TestVerifyServiceCommand verifies three accounts: one as it should be, one with a
-// difference that is a remark, and one that must not be used.
-func TestVerifyServiceCommand(t *testing.T) {
-	variables := map[string]string{}
+// TestCommandsOnSlowAccounts runs commands that wait for seconds, at once.
+func TestCommandsOnSlowAccounts(t *testing.T) {
+	silent := listenInSilence(t)
+	env := apptest.Complete("HALLEY_FUNCTIONS", "leaderboard", "HALLEY_CONTAINER_NAME", "results", "CosmosDB", connectionTo("http://"+silent))
+	accounts := serveFalsified(t, env)
+	apptest.CleanEnv(t, env)
+	t.Setenv("FUNCTIONS_APP_ROOT_PATH", t.TempDir())
+	t.Run("verify-service", func(t *testing.T) {
+		t.Parallel()
+		testVerifyServiceCommand(t, accounts)
+	})
+	t.Run("silent account", func(t *testing.T) {
+		t.Parallel()
+		testSilentAccount(t, silent)
+	})
+}
+
+func connectionTo(endpoint string) string {
+	return "AccountEndpoint=" + endpoint + "/;AccountKey=" + emulator.Key + ";"
+}
+
+// serveFalsified serves an account as it should be, one with a difference that is a remark,
+// and one that must not be used, and adds their connections to env.
+func serveFalsified(t *testing.T, env map[string]string) map[string]falsified {
+	t.Helper()
 	accounts := map[string]falsified{
 		"Good": {}, "Weak": {from: `"defaultConsistencyLevel":"`, into: `"defaultConsistencyLevel":"Eventual","other":"`}, "Bad": {from: `"operationType":"create"`, into: `"operationType":"replace"`},
 	}
@@ -51,14 +72,21 @@ func TestVerifyServiceCommand(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer account.Close()
 		f.account = account
 		server := httptest.NewServer(f)
-		defer server.Close()
+		t.Cleanup(func() {
+			server.Close()
+			if err := account.Close(); err != nil {
+				t.Error(err)
+			}
+		})
 		accounts[name] = f
-		variables[name] = "AccountEndpoint=" + server.URL + "/;AccountKey=" + emulator.Key + ";"
+		env[name] = connectionTo(server.URL)
 	}
-	apptest.CleanEnv(t, variables)
+	return accounts
+}
+
+func testVerifyServiceCommand(t *testing.T, accounts map[string]falsified) {
 	record := filepath.Join(t.TempDir(), "record.jsonl")
 	var runs sync.WaitGroup
 	for name, want := range map[string]struct {

@@ -16,6 +16,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"halley/trigger"
@@ -110,44 +111,46 @@ func decode[T any](t *testing.T, r *http.Response, status int) (v T) {
 // TestForeignRequestsAreRefused: a rebound name, another origin and a wrong token reach
 // nothing; reads of this machine need no token.
 func TestForeignRequestsAreRefused(t *testing.T) {
-	p := newPage(t)
-	const plan = `{"action":"echo","select":{"document":"1"}}`
-	header := func(name, value string) func(*http.Request) {
-		return func(r *http.Request) { r.Header.Set(name, value) }
-	}
-	for name, test := range map[string]struct {
-		method, path string
-		change       func(*http.Request)
-		status       int
-	}{
-		"read":                        {"GET", "/api/v1/status", header("Authorization", ""), 200},
-		"page":                        {"GET", "/", header("Authorization", ""), 200},
-		"localhost":                   {"GET", "/api/v1/status", func(r *http.Request) { r.Host = "localhost:8082" }, 200},
-		"IPv6":                        {"GET", "/api/v1/status", func(r *http.Request) { r.Host = "[::1]:8082" }, 200},
-		"another name":                {"GET", "/api/v1/status", func(r *http.Request) { r.Host = "evil.example:8082" }, 403},
-		"no name":                     {"GET", "/api/v1/status", func(r *http.Request) { r.Host = "" }, 403},
-		"another machine":             {"GET", "/api/v1/status", func(r *http.Request) { r.Host = "10.0.0.1:8082" }, 403},
-		"name of the page rebound":    {"POST", "/api/v1/plans", func(r *http.Request) { r.Host = "evil.example"; r.Header.Set("Origin", "http://evil.example") }, 403},
-		"action":                      {"POST", "/api/v1/plans", nil, 200},
-		"action of the page":          {"POST", "/api/v1/plans", header("Sec-Fetch-Site", "same-origin"), 200},
-		"action without a token":      {"POST", "/api/v1/plans", header("Authorization", ""), 401},
-		"action with another token":   {"POST", "/api/v1/plans", header("Authorization", "Bearer wrong"), 401},
-		"action of another site":      {"POST", "/api/v1/plans", header("Sec-Fetch-Site", "cross-site"), 403},
-		"action of another port":      {"POST", "/api/v1/plans", header("Sec-Fetch-Site", "same-site"), 403},
-		"action of an old browser":    {"POST", "/api/v1/plans", header("Origin", "http://evil.example"), 403},
-		"form":                        {"POST", "/api/v1/plans", header("Content-Type", "text/plain"), 415},
-		"sign in with another token":  {"GET", "/?token=wrong", nil, 403},
-		"sign in with an empty token": {"GET", "/?token=", nil, 403},
-		"unknown path":                {"GET", "/api/v1/secrets", nil, 404},
-	} {
-		r := ask(t, p, test.method, test.path, plan, test.change)
-		if r.StatusCode != test.status {
-			t.Errorf("%s: status %d, want %d", name, r.StatusCode, test.status)
+	synctest.Test(t, func(t *testing.T) {
+		p := newPage(t)
+		const plan = `{"action":"echo","select":{"document":"1"}}`
+		header := func(name, value string) func(*http.Request) {
+			return func(r *http.Request) { r.Header.Set(name, value) }
 		}
-		if policy := r.Header.Get("Content-Security-Policy"); policy != securityPolicy || strings.Contains(policy, "unsafe") || r.Header.Get("Access-Control-Allow-Origin") != "" {
-			t.Errorf("%s: headers %v", name, r.Header)
+		for name, test := range map[string]struct {
+			method, path string
+			change       func(*http.Request)
+			status       int
+		}{
+			"read":                        {"GET", "/api/v1/status", header("Authorization", ""), 200},
+			"page":                        {"GET", "/", header("Authorization", ""), 200},
+			"localhost":                   {"GET", "/api/v1/status", func(r *http.Request) { r.Host = "localhost:8082" }, 200},
+			"IPv6":                        {"GET", "/api/v1/status", func(r *http.Request) { r.Host = "[::1]:8082" }, 200},
+			"another name":                {"GET", "/api/v1/status", func(r *http.Request) { r.Host = "evil.example:8082" }, 403},
+			"no name":                     {"GET", "/api/v1/status", func(r *http.Request) { r.Host = "" }, 403},
+			"another machine":             {"GET", "/api/v1/status", func(r *http.Request) { r.Host = "10.0.0.1:8082" }, 403},
+			"name of the page rebound":    {"POST", "/api/v1/plans", func(r *http.Request) { r.Host = "evil.example"; r.Header.Set("Origin", "http://evil.example") }, 403},
+			"action":                      {"POST", "/api/v1/plans", nil, 200},
+			"action of the page":          {"POST", "/api/v1/plans", header("Sec-Fetch-Site", "same-origin"), 200},
+			"action without a token":      {"POST", "/api/v1/plans", header("Authorization", ""), 401},
+			"action with another token":   {"POST", "/api/v1/plans", header("Authorization", "Bearer wrong"), 401},
+			"action of another site":      {"POST", "/api/v1/plans", header("Sec-Fetch-Site", "cross-site"), 403},
+			"action of another port":      {"POST", "/api/v1/plans", header("Sec-Fetch-Site", "same-site"), 403},
+			"action of an old browser":    {"POST", "/api/v1/plans", header("Origin", "http://evil.example"), 403},
+			"form":                        {"POST", "/api/v1/plans", header("Content-Type", "text/plain"), 415},
+			"sign in with another token":  {"GET", "/?token=wrong", nil, 403},
+			"sign in with an empty token": {"GET", "/?token=", nil, 403},
+			"unknown path":                {"GET", "/api/v1/secrets", nil, 404},
+		} {
+			r := ask(t, p, test.method, test.path, plan, test.change)
+			if r.StatusCode != test.status {
+				t.Errorf("%s: status %d, want %d", name, r.StatusCode, test.status)
+			}
+			if policy := r.Header.Get("Content-Security-Policy"); policy != securityPolicy || strings.Contains(policy, "unsafe") || r.Header.Get("Access-Control-Allow-Origin") != "" {
+				t.Errorf("%s: headers %v", name, r.Header)
+			}
 		}
-	}
+	})
 }
 
 // TestTokenBecomesCookie: the address with the token leads to one without, and the

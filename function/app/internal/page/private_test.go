@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"halley/trigger"
 )
@@ -15,45 +16,47 @@ import (
 // TestPrivatePageNeedsTheTokenForAllData: on a page that other machines can reach, the
 // token guards reads as well, under every name, and the form turns it into a cookie.
 func TestPrivatePageNeedsTheTokenForAllData(t *testing.T) {
-	p := newPage(t)
-	p.options.Private = true
-	foreign := func(r *http.Request) {
-		r.Header.Del("Authorization")
-		r.Host = "status.example:8082"
-	}
-	for path, want := range map[string]int{
-		"/": 401, "/page.js": 401, "/page.css": 200, "/sign-in": 200, "/plain": 401, "/plain-letter?letter=letter": 401, "/api/v1/status": 401, "/api/v1/ranges": 401,
-		"/api/v1/letters/letter/document": 401, "/api/v1/letters.jsonl": 401, "/api/v1/stream": 401, "/?token=wrong": 403,
-	} {
-		r := ask(t, p, "GET", path, "", foreign)
-		if r.StatusCode != want || r.Header.Get("Content-Security-Policy") != securityPolicy {
-			t.Errorf("%s: status %d, want %d", path, r.StatusCode, want)
+	synctest.Test(t, func(t *testing.T) {
+		p := newPage(t)
+		p.options.Private = true
+		foreign := func(r *http.Request) {
+			r.Header.Del("Authorization")
+			r.Host = "status.example:8082"
 		}
-	}
-	signIn := func(token string) *http.Response {
-		return ask(t, p, "POST", "/sign-in", url.Values{"token": {token}}.Encode(), func(r *http.Request) {
-			foreign(r)
-			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-			r.Header.Set("X-Forwarded-Proto", "https")
-		})
-	}
-	if r := signIn("wrong"); r.StatusCode != 403 || len(r.Cookies()) > 0 {
-		t.Errorf("a wrong token: status %d, cookies %v", r.StatusCode, r.Cookies())
-	}
-	r := signIn("right")
-	if r.StatusCode != http.StatusSeeOther || len(r.Cookies()) != 1 || !r.Cookies()[0].Secure || !r.Cookies()[0].HttpOnly {
-		t.Fatalf("the right token: status %d, cookies %v", r.StatusCode, r.Cookies())
-	}
-	cookie := r.Cookies()[0]
-	for _, path := range []string{"/", "/plain", "/api/v1/status"} {
-		r := ask(t, p, "GET", path, "", func(r *http.Request) {
-			foreign(r)
-			r.AddCookie(cookie)
-		})
-		if r.StatusCode != 200 {
-			t.Errorf("%s with the cookie: status %d", path, r.StatusCode)
+		for path, want := range map[string]int{
+			"/": 401, "/page.js": 401, "/page.css": 200, "/sign-in": 200, "/plain": 401, "/plain-letter?letter=letter": 401, "/api/v1/status": 401, "/api/v1/ranges": 401,
+			"/api/v1/letters/letter/document": 401, "/api/v1/letters.jsonl": 401, "/api/v1/stream": 401, "/?token=wrong": 403,
+		} {
+			r := ask(t, p, "GET", path, "", foreign)
+			if r.StatusCode != want || r.Header.Get("Content-Security-Policy") != securityPolicy {
+				t.Errorf("%s: status %d, want %d", path, r.StatusCode, want)
+			}
 		}
-	}
+		signIn := func(token string) *http.Response {
+			return ask(t, p, "POST", "/sign-in", url.Values{"token": {token}}.Encode(), func(r *http.Request) {
+				foreign(r)
+				r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+				r.Header.Set("X-Forwarded-Proto", "https")
+			})
+		}
+		if r := signIn("wrong"); r.StatusCode != 403 || len(r.Cookies()) > 0 {
+			t.Errorf("a wrong token: status %d, cookies %v", r.StatusCode, r.Cookies())
+		}
+		r := signIn("right")
+		if r.StatusCode != http.StatusSeeOther || len(r.Cookies()) != 1 || !r.Cookies()[0].Secure || !r.Cookies()[0].HttpOnly {
+			t.Fatalf("the right token: status %d, cookies %v", r.StatusCode, r.Cookies())
+		}
+		cookie := r.Cookies()[0]
+		for _, path := range []string{"/", "/plain", "/api/v1/status"} {
+			r := ask(t, p, "GET", path, "", func(r *http.Request) {
+				foreign(r)
+				r.AddCookie(cookie)
+			})
+			if r.StatusCode != 200 {
+				t.Errorf("%s with the cookie: status %d", path, r.StatusCode)
+			}
+		}
+	})
 }
 
 // TestHiddenDocumentsAreNeitherShownNorSent: all ways to a document are closed; errors
