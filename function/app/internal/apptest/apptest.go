@@ -15,17 +15,33 @@ import (
 // sets env.
 func CleanEnv(t testing.TB, env map[string]string) {
 	t.Helper()
-	for _, variable := range os.Environ() {
-		name, _, _ := strings.Cut(variable, "=")
-		upper := strings.ToUpper(name)
-		if strings.HasPrefix(upper, "HALLEY_") || strings.HasPrefix(upper, "COSMOSDB") {
-			t.Setenv(name, "") // restores it afterwards
-			os.Unsetenv(name)
-		}
+	for _, name := range settingsOfProcess() {
+		t.Setenv(name, "") // restores it afterwards
+		os.Unsetenv(name)
 	}
 	for name, value := range env {
 		t.Setenv(name, value)
 	}
+}
+
+// CleanProcess removes every setting of the environment for good. With it in TestMain, tests
+// that set none run in parallel.
+func CleanProcess() {
+	for _, name := range settingsOfProcess() {
+		os.Unsetenv(name)
+	}
+}
+
+// settingsOfProcess are the names of the variables that may be settings.
+func settingsOfProcess() (names []string) {
+	for _, variable := range os.Environ() {
+		name, _, _ := strings.Cut(variable, "=")
+		upper := strings.ToUpper(name)
+		if strings.HasPrefix(upper, "HALLEY_") || strings.HasPrefix(upper, "COSMOSDB") {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // Complete is the least environment that works, and pairs of names and values.

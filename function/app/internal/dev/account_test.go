@@ -16,6 +16,7 @@ import (
 
 	"halley/function/app/internal/apptest"
 	"halley/handlers"
+	"halley/handlers/handlerstest"
 	"halley/trigger"
 	"halley/trigger/cosmos"
 )
@@ -78,10 +79,9 @@ func expect(t *testing.T, handled <-chan string, want ...string) {
 // client writes over the network, and the handler has the document, in the long form within
 // a second.
 func TestDevTakesWritesOfOtherPrograms(t *testing.T) {
-	apptest.CleanEnv(t, nil)
-	t.Chdir(t.TempDir())
+	t.Parallel()
 	handled := make(chan string, 10)
-	out := startDev(t, orders(handled), runFlags{Rate: 1, Hosts: 1})
+	out := startDev(t, orders(handled), runFlags{Rate: 1, Hosts: 1, Seeds: []string{}})
 	expect(t, handled, "seed")
 	found := regexp.MustCompile("AccountEndpoint=http://127.0.0.1:[0-9]+/;AccountKey=.*;").FindString(out.String())
 	endpoint, credential, err := cosmos.ParseConnectionString(found)
@@ -102,7 +102,7 @@ func TestDevTakesWritesOfOtherPrograms(t *testing.T) {
 		expect(t, handled, id)
 		took = append(took, time.Since(began))
 	}
-	if slices.Sort(took); os.Getenv("HALLEY_TEST_LONG") != "" && took[2] > time.Second {
+	if slices.Sort(took); handlerstest.IsLong() && took[2] > time.Second {
 		t.Errorf("from the write to the handler: %v", took)
 	}
 }
@@ -204,14 +204,14 @@ func TestDevListensElsewhereIfItsPortIsTaken(t *testing.T) {
 
 // A change that fails in all its attempts is dead-lettered, and the verdict says so.
 func TestDevTellsOfDeadLetters(t *testing.T) {
-	apptest.CleanEnv(t, map[string]string{"HALLEY_MAX_ATTEMPTS": "2"})
-	t.Chdir(t.TempDir())
+	t.Parallel()
 	of := orders(nil)
+	of.Services = presets("HALLEY_MAX_ATTEMPTS", "2")
 	of.Source.Handlers = []handlers.Entry{handlers.New("orders", "fails", func(context.Context, handlers.Env, struct{}) (trigger.Handler, func() error, error) {
 		return func(context.Context, trigger.Batch) error { return fmt.Errorf("no customer") }, nil, nil
 	})}
 	var out, log bytes.Buffer
-	if err := develop(t.Context(), of, runFlags{Rate: 1, Hosts: 1, For: 2 * time.Second, JSON: true}, &out, &log); err != nil {
+	if err := develop(t.Context(), of, runFlags{Rate: 1, Hosts: 1, For: time.Second, Seeds: []string{}, JSON: true}, &out, &log); err != nil {
 		t.Fatalf("%v\n%s%s", err, out.String(), log.String())
 	}
 	var sum runSummary
@@ -233,7 +233,7 @@ func TestServicesPresetAllTypesOfSettings(t *testing.T) {
 		Delay   handlers.Interval `desc:"delay"`
 		Name    handlers.Secret   `desc:"name"`
 	}
-	apptest.CleanEnv(t, nil)
+	t.Parallel()
 	opened := make(chan settings, 1)
 	shop := newProgram("shop", handlers.New("orders", "tells of its settings", func(_ context.Context, _ handlers.Env, s settings) (trigger.Handler, func() error, error) {
 		opened <- s

@@ -16,7 +16,6 @@ import (
 
 func runDev(t *testing.T, o runFlags) (summary runSummary, stdout, stderr string) {
 	t.Helper()
-	apptest.CleanEnv(t, nil)
 	var out, errs bytes.Buffer
 	o.JSON = true
 	if err := develop(t.Context(), devApp(), o, &out, &errs); err != nil {
@@ -29,6 +28,7 @@ func runDev(t *testing.T, o runFlags) (summary runSummary, stdout, stderr string
 }
 
 func TestDevLosesNothing(t *testing.T) {
+	t.Parallel()
 	s, out, progress := runDev(t, runFlags{For: 3 * time.Second, Rate: 200, SplitAfter: time.Second, Hosts: 3})
 	if s.Lost != 0 || s.Written == 0 || s.Delivered < s.Written || s.Hosts != 3 || s.FailedWrites != 0 {
 		t.Errorf("summary %s", out)
@@ -61,6 +61,7 @@ func TestDevLosesNothing(t *testing.T) {
 // TestDevDeadLettersAndReplaysPoison: a poison document blocks no other, is stored,
 // and is handled when it is cured.
 func TestDevDeadLettersAndReplaysPoison(t *testing.T) {
+	t.Parallel()
 	s, out, _ := runDev(t, runFlags{For: 2 * time.Second, Rate: 200, Hosts: 2, Poison: 20, SplitAfter: 500 * time.Millisecond})
 	if s.Lost != 0 || s.DeadLettered == 0 || s.Replayed != s.DeadLettered || s.DeadLettersLeft != 0 {
 		t.Errorf("summary %s", out)
@@ -72,10 +73,11 @@ func TestDevDeadLettersAndReplaysPoison(t *testing.T) {
 	}
 }
 
-// openSession opens a run with the environment's settings.
-func openSession(t *testing.T, o runFlags) *session {
+// openSession opens a run with the environment's settings, and presets that are pairs of names
+// and values.
+func openSession(t *testing.T, o runFlags, pairs ...string) *session {
 	t.Helper()
-	world, err := openWorld(t.Context(), devApp(), o)
+	world, err := openWorld(t.Context(), devApp(pairs...), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,8 +123,8 @@ func TestDevReadsSettings(t *testing.T) {
 
 // TestDevWithFilterLosesNothing: documents that a function does not get are not lost.
 func TestDevWithFilterLosesNothing(t *testing.T) {
-	apptest.CleanEnv(t, map[string]string{"HALLEY_LEADERBOARD_FILTER": `{"score": [{"numeric": ["<", 20]}]}`})
-	s := openSession(t, runFlags{Rate: 200, Hosts: 1})
+	t.Parallel()
+	s := openSession(t, runFlags{Rate: 200, Hosts: 1}, "HALLEY_LEADERBOARD_FILTER", `{"score": [{"numeric": ["<", 20]}]}`)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	sum, err := s.run(ctx)
@@ -155,8 +157,8 @@ func TestDevRefusesAnotherAccount(t *testing.T) {
 // TestDevReplaysDeadLettersOfEarlierRuns: if a run could not replay its dead
 // letters, the next one does.
 func TestDevReplaysDeadLettersOfEarlierRuns(t *testing.T) {
-	apptest.CleanEnv(t, map[string]string{"HALLEY_FUNCTIONS": "leaderboard"})
-	s := openSession(t, runFlags{Rate: 10, Hosts: 1})
+	t.Parallel()
+	s := openSession(t, runFlags{Rate: 10, Hosts: 1}, "HALLEY_FUNCTIONS", "leaderboard")
 	of := s.hosts[0].Opened["leaderboard"].DeadLetterSource()
 	old := trigger.DeadLetter{Version: trigger.DeadLetterVersion, Kind: trigger.RecordDead, ID: "old", Function: of.Function, Account: of.Account, Database: of.Database, Container: of.Container, Key: `["ada"]`, DocumentID: "old", Document: json.RawMessage(apptest.Scored("old", "ada", 1))}
 	if err := s.hosts[0].Opened["leaderboard"].DeadLetters.Put(t.Context(), old); err != nil {
@@ -173,6 +175,7 @@ func TestDevReplaysDeadLettersOfEarlierRuns(t *testing.T) {
 // TestDevContinuesOnItsDirectory: a second run on the same directory finds the first one's
 // leases and loses nothing.
 func TestDevContinuesOnItsDirectory(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for range 2 {
 		s, out, _ := runDev(t, runFlags{For: time.Second, Rate: 50, Hosts: 1, Data: dir})
@@ -188,11 +191,11 @@ func TestDevContinuesOnItsDirectory(t *testing.T) {
 }
 
 func TestDevEndsWithItsContext(t *testing.T) {
-	apptest.CleanEnv(t, map[string]string{"HALLEY_FUNCTIONS": "leaderboard"})
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
 	defer cancel()
 	var out bytes.Buffer
-	if err := develop(ctx, devApp(), runFlags{Rate: 50, Hosts: 2}, &out, &out); err != nil {
+	if err := develop(ctx, devApp("HALLEY_FUNCTIONS", "leaderboard"), runFlags{Rate: 50, Hosts: 2}, &out, &out); err != nil {
 		t.Fatal(err)
 	}
 	for _, says := range []string{"documents written", "leaderboard", "lost"} {
@@ -254,8 +257,8 @@ func TestUnhandledChangesAreTheVerdict(t *testing.T) {
 
 // TestRunWithoutContainersFails: the hosts try again, and the verdict says why.
 func TestRunWithoutContainersFails(t *testing.T) {
-	apptest.CleanEnv(t, map[string]string{"HALLEY_FUNCTIONS": "leaderboard"})
-	s := openSession(t, runFlags{Rate: 10, Hosts: 1})
+	t.Parallel()
+	s := openSession(t, runFlags{Rate: 10, Hosts: 1}, "HALLEY_FUNCTIONS", "leaderboard")
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,10 @@ package dev
 import (
 	"context"
 	"fmt"
+	"maps"
+	"os"
 	"strconv"
+	"testing"
 	"time"
 
 	"halley/function/app/internal/apptest"
@@ -11,8 +14,28 @@ import (
 	"halley/function/app/internal/settings"
 	"halley/function/app/internal/standin/leaderboard"
 	"halley/handlers"
+	"halley/handlers/handlerstest"
 	"halley/trigger/cosmos"
 )
+
+// Development runs mostly wait. They run at once, so most tests set no variable: settings of
+// their own are presets.
+func TestMain(m *testing.M) {
+	apptest.CleanProcess()
+	handlerstest.AtOnce(10)
+	os.Exit(m.Run())
+}
+
+// presets are services that preset settings, pairs of names and values.
+func presets(pairs ...string) func(context.Context) (*Services, error) {
+	return func(context.Context) (*Services, error) {
+		s := &Services{Settings: map[string]string{}}
+		for i := 0; i+1 < len(pairs); i += 2 {
+			s.Settings[pairs[i]] = pairs[i+1]
+		}
+		return s, nil
+	}
+}
 
 // newProgram is an app of one handler or several.
 func newProgram(name string, entries ...handlers.Entry) *Program {
@@ -22,16 +45,24 @@ func newProgram(name string, entries ...handlers.Entry) *Program {
 }
 
 // devApp is an app of two leaderboards whose development run has an embedded Redis and
-// a load of game results.
-func devApp() *Program {
+// a load of game results, and presets that are pairs of names and values.
+func devApp(pairs ...string) *Program {
 	p := newProgram(apptest.Database,
 		handlers.New("leaderboard", "keeps the best scores", leaderboard.Open),
 		handlers.New("weekly", "keeps the best scores of a week", leaderboard.Open))
-	p.Services = startRedis
+	p.Services = func(ctx context.Context) (*Services, error) {
+		own, err := presets(pairs...)(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s := startRedis()
+		maps.Copy(s.Settings, own.Settings)
+		return s, nil
+	}
 	return p
 }
 
-func startRedis(context.Context) (*Services, error) {
+func startRedis() *Services {
 	redis := leaderboard.Run()
 	return &Services{
 		Settings: map[string]string{
@@ -50,7 +81,7 @@ func startRedis(context.Context) (*Services, error) {
 		Load:    writeResults,
 		Figures: func() map[string]int64 { return map[string]int64{"commands received": int64(redis.CommandCount())} },
 		Close:   func() error { redis.Close(); return nil },
-	}, nil
+	}
 }
 
 // writeResults writes results of forty players, each third one twice.

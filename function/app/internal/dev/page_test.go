@@ -45,11 +45,14 @@ type pageClient struct {
 	container      *cosmos.Container
 }
 
-// openPage runs dev with a page.
+// openPage runs dev with a page. The leases of a host that was killed expire soon, and it does
+// not try for long to give them back.
 func openPage(t *testing.T, hosts int) *pageClient {
 	t.Helper()
-	apptest.CleanEnv(t, map[string]string{"HALLEY_MAX_ATTEMPTS": "3", "HALLEY_RETRY_MIN": "10ms", "HALLEY_RETRY_MAX": "50ms"})
-	out := startDev(t, pageApp(), runFlags{Rate: 1, Hosts: hosts, Addr: "127.0.0.1:0", Page: "127.0.0.1:0", Seeds: []string{}})
+	p := pageApp()
+	p.Services = presets("HALLEY_MAX_ATTEMPTS", "3", "HALLEY_RETRY_MIN", "10ms", "HALLEY_RETRY_MAX", "50ms",
+		"HALLEY_LEASE_ACQUIRE_INTERVAL", "500ms", "HALLEY_LEASE_RENEW_INTERVAL", "1s", "HALLEY_LEASE_EXPIRATION_INTERVAL", "3s", "HALLEY_STOP_GRACE", "2s")
+	out := startDev(t, p, runFlags{Rate: 1, Hosts: hosts, Addr: "127.0.0.1:0", Page: "127.0.0.1:0", Seeds: []string{}})
 	c := &pageClient{t: t}
 	c.sees("dev prints its addresses", func() bool {
 		found := regexp.MustCompile(`(http://\S+)/\?token=(\w+)`).FindStringSubmatch(out.String())
@@ -183,6 +186,7 @@ func (c *pageClient) change(id, state string) (row pageRow) {
 // TestPageDeliversAgain: a refused document is dead-lettered with its attempts and
 // error; it fails again, and succeeds with an edited document, which empties the store.
 func TestPageDeliversAgain(t *testing.T) {
+	t.Parallel()
 	c := openPage(t, 1)
 	c.write("good", 1)
 	good := c.change("good", "handled")
@@ -220,6 +224,7 @@ func TestPageDeliversAgain(t *testing.T) {
 // TestPagePoisonsAndCures: a poison document is written again, fails with a stack, and
 // can be delivered once it is cured.
 func TestPagePoisonsAndCures(t *testing.T) {
+	t.Parallel()
 	c := openPage(t, 1)
 	c.write("one", 1)
 	row := c.change("one", "handled")
@@ -247,6 +252,7 @@ func TestPagePoisonsAndCures(t *testing.T) {
 // TestPageSplitsMergesAndKills: ranges follow a split and a merge, and another host
 // takes the leases of one that was killed.
 func TestPageSplitsMergesAndKills(t *testing.T) {
+	t.Parallel()
 	c := openPage(t, 2)
 	owned := func(n int, by ...string) func() bool {
 		return func() bool {
@@ -316,6 +322,7 @@ func TestPageSplitsMergesAndKills(t *testing.T) {
 // TestPageNamesTheStallAsStatusDoes: a range that makes no progress has its reason and
 // the next step.
 func TestPageNamesTheStallAsStatusDoes(t *testing.T) {
+	t.Parallel()
 	c := openPage(t, 1)
 	c.sees("the range has an owner", func() bool { rows := c.get("ranges").Items; return len(rows) == 1 && rows[0].Owner == "dev-1" })
 	if state, text := c.act("kill", `{"host":"dev-1"}`, ""); state != "done" {
@@ -367,6 +374,7 @@ func TestPageIsForLoopbackOnly(t *testing.T) {
 // TestDeadLettersRunInDev: dead letters that were exported elsewhere reach the local
 // handler, once each, and the verdict tells of them.
 func TestDeadLettersRunInDev(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "letters.jsonl")
 	letter := func(id string, total float64) string {
 		text, err := json.Marshal(trigger.DeadLetter{
@@ -384,7 +392,6 @@ func TestDeadLettersRunInDev(t *testing.T) {
 		}
 	}
 	run := func() (string, error) {
-		apptest.CleanEnv(t, nil)
 		var out apptest.Lines
 		err := develop(t.Context(), pageApp(), runFlags{For: time.Second, Rate: 1, Hosts: 1, Addr: "127.0.0.1:0", Seeds: []string{}, Letters: file}, &out, &out)
 		return out.String(), err

@@ -137,10 +137,11 @@ func rendered(out string, columns int) (rows []string) {
 // TestDevOnTerminals looks at the whole output on terminals of two sizes: nothing but
 // the connection string, which is to be copied, is longer than a row; the header is
 // first, no live line is left or torn, and the verdict is the last thing on the screen.
+// The runs are one after the other, because a run on a terminal takes the standard output.
 func TestDevOnTerminals(t *testing.T) {
+	t.Parallel()
 	for _, size := range []struct{ columns, rows int }{{80, 24}, {120, 40}} {
 		t.Run(fmt.Sprintf("%dx%d", size.columns, size.rows), func(t *testing.T) {
-			apptest.CleanEnv(t, nil)
 			var out bytes.Buffer
 			o := runFlags{For: 1500 * time.Millisecond, Rate: 100, Hosts: 3, SplitAfter: 400 * time.Millisecond, Poison: 10}
 			sum, err := run(t.Context(), devApp(), o, terminalScreen(&out, size.columns))
@@ -272,7 +273,7 @@ func TestLinesOfHandlersAreShown(t *testing.T) {
 				t.Fatal(err)
 			}
 			var out apptest.Lines
-			if err := develop(t.Context(), p, runFlags{Rate: 1, Hosts: 1, Addr: "127.0.0.1:0", Page: "off", For: time.Second, Seeds: []string{seed}}, &out, &out); err != nil {
+			if err := develop(t.Context(), p, runFlags{Rate: 1, Hosts: 1, Addr: "127.0.0.1:0", Page: "off", For: 100 * time.Millisecond, Seeds: []string{seed}}, &out, &out); err != nil {
 				t.Fatal(err)
 			}
 			if text := out.String(); strings.Contains(text, "an order arrived") != shown || strings.Contains(text, "acquired") {
