@@ -22,6 +22,7 @@ func TestAgeingUnderKills(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills processes for some time")
 	}
+	t.Parallel()
 	drawSeed(t)
 	for _, kind := range []archive.Ageing{archive.AgeingTTL, archive.AgeingDelete} {
 		if long.Wanted() || kind == archive.AgeingTTL {

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"halley/tests/long"
 )
 
 // binary is the app. The first test that starts hosts builds it.
@@ -24,6 +26,7 @@ var buildApp = sync.OnceValue(func() error {
 })
 
 func TestMain(m *testing.M) {
+	long.AtOnce(4)
 	dir, err := os.MkdirTemp("", "halley-exactlyonce-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -3,6 +3,7 @@ package dev
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"strconv"
@@ -39,7 +40,10 @@ func presets(pairs ...string) func(context.Context) (*Services, error) {
 
 // newProgram is an app of one handler or several.
 func newProgram(name string, entries ...handlers.Entry) *Program {
-	p := &Program{Program: hosting.Program{Name: name, Source: settings.Source{Handlers: entries}}}
+	p := &Program{Program: hosting.Program{
+		Name: name, Source: settings.Source{Handlers: entries},
+		Stdout: io.Discard, // a run on a terminal takes that of the process
+	}}
 	p.SetDefaults()
 	return p
 }
