@@ -11,6 +11,7 @@ import (
 // import makes of its function.json, the app continues at the trigger's leases. No
 // change is handled again, none is left out, and no lease is added.
 func TestImportedTriggerContinuesAtItsLeases(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("waits for leases to expire")
 	}

@@ -19,7 +19,7 @@ import (
 var binaries struct{ halley, recorder string }
 
 func TestMain(m *testing.M) {
-	long.AtOnce(max(4, runtime.GOMAXPROCS(0)))
+	long.AtOnce(max(8, runtime.GOMAXPROCS(0)))
 	dir, err := os.MkdirTemp("", "halley-tests-")
 	if err == nil {
 		err = buildBinaries(dir)

@@ -80,6 +80,7 @@ func TestBadModulePathsAreRefused(t *testing.T) {
 	if testing.Short() {
 		t.Skip("copies the module")
 	}
+	t.Parallel()
 	dir := copyModule(t)
 	own := goTool(t, dir, []string{"GOWORK=off"}, "list", "-m")
 	for path, says := range map[string]string{

@@ -272,6 +272,7 @@ func TestStagedFaultsAreNamed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many processes")
 	}
+	t.Parallel()
 	for i, fault := range stagedFaults {
 		if !long.All() && i%6 != 0 || !long.Wanted() && i%12 != 0 {
 			continue
