@@ -68,6 +68,24 @@ func TestHandlerIsOpenedFromSettings(t *testing.T) {
 	}
 }
 
+// A setting that the entry changes counts, and the others are as they were read.
+func TestEntryChangesSettings(t *testing.T) {
+	t.Parallel()
+	w := triggertest.NewWorld(t, nil)
+	if err := w.Account().CreateContainer(triggertest.Database, "changed", "/id", 1); err != nil {
+		t.Fatal(err)
+	}
+	changed := handlerstest.Entry("copy", open, func(s *Settings) { s.ContainerName = "changed" })
+	handler, stop := handlerstest.Start(t, changed, handlerstest.Env(w))
+	v := triggertest.Deliver(t, handler, triggertest.Upsert(`{"id":"abc"}`), triggertest.Upsert(`{"id":"abcd"}`))
+	if len(v.Handled) != 1 || len(v.Failed) != 1 || v.Failed[0].ID() != "abcd" {
+		t.Errorf("verdict: %v", v)
+	}
+	if err := stop(); !errors.Is(err, errClosed) {
+		t.Errorf("stop returned %v", err)
+	}
+}
+
 // The example of the documentation: a copy in another container of the account, which
 // must also hold if a document is written once only.
 func TestCopiesConverge(t *testing.T) {

@@ -39,6 +39,7 @@ func TestCrashes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills processes for some time")
 	}
+	t.Parallel()
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano())
 	}

@@ -25,6 +25,7 @@ func TestPostponedChangesSurviveKills(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills processes for some time")
 	}
+	t.Parallel()
 	dir, binary, account := newAccount(t)
 	c := newCell(t, account, "postponed", dir, 3)
 	c.flags = []string{"-postpone", fmt.Sprint(postponedEvery)}
