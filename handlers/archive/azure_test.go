@@ -60,7 +60,7 @@ func TestAttemptsAreBounded(t *testing.T) {
 	defer server.Close()
 	store, err := Settings{
 		ConnectionString: handlers.Secret("AccountName=vault;AccountKey=c2VjcmV0;BlobEndpoint=" + server.URL + "/"), BlobContainer: "archive",
-		RequestTimeout: handlers.Interval(20 * time.Millisecond),
+		RequestTimeout: handlers.Interval(300 * time.Millisecond), // enough for the second attempt on a busy machine,
 	}.store()
 	if err != nil {
 		t.Fatal(err)

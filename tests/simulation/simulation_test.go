@@ -23,7 +23,7 @@ import (
 
 var (
 	seedFlag     = flag.Uint64("seed", 0, "simulate this one seed, with the whole decision log; 0: fresh seeds, from the clock")
-	firstFlag    = flag.Uint64("first", 4_000_000, "first of the seeds, by default such as have been run before; 0: fresh ones, from the clock")
+	firstFlag    = flag.Uint64("first", 4_000_300, "first of the seeds, by default such as have been run before; 0: fresh ones, from the clock")
 	hoursFlag    = flag.Float64("hours", 0, "lease-hours to simulate; 0: 2, in the long form 5,000, with the race detector 60")
 	patienceFlag = flag.Duration("minimise", time.Minute, "time to spend on a shorter list of faults for a seed that failed")
 	keepFlag     = flag.Bool("keep", false, "go on after a seed that failed")

@@ -169,7 +169,7 @@ func TestErrorsNameTheLimit(t *testing.T) {
 }
 
 func TestRowsInMemoryAreBounded(t *testing.T) {
-	documents := make([]string, 200)
+	documents := make([]string, 140)
 	large := strings.Repeat("x", 1<<20)
 	for i := range documents {
 		documents[i] = fmt.Sprintf(`{"n":%d,"s":%q}`, i, large)
@@ -192,7 +192,7 @@ func TestRowsInMemoryAreBounded(t *testing.T) {
 
 // TestManyRowsOfOneDocument has rows that together make far more than one row may.
 func TestManyRowsOfOneDocument(t *testing.T) {
-	document := fmt.Sprintf(`{"s":%q,"a":[%s1]}`, strings.Repeat("x", 40_000), strings.Repeat("1,", 2_499))
+	document := fmt.Sprintf(`{"s":%q,"a":[%s1]}`, strings.Repeat("x", 28_000), strings.Repeat("1,", 2_499))
 	for _, text := range []string{
 		`SELECT VALUE COUNT(1) FROM c JOIN a IN c.a WHERE LENGTH(UPPER(c.s)) > a`,
 		`SELECT VALUE COUNT(1) FROM c JOIN (SELECT VALUE CONCAT(c.s, "x") FROM a IN c.a) AS b WHERE IS_STRING(b)`,

@@ -1,0 +1,18 @@
+package model
+
+import (
+	"os"
+	"runtime/debug"
+	"testing"
+
+	"halley/tests/long"
+)
+
+// A search holds all states that it has seen: more memory saves collections. The long form has
+// too many states for that.
+func TestMain(m *testing.M) {
+	if !long.Wanted() {
+		debug.SetGCPercent(800)
+	}
+	os.Exit(m.Run())
+}
