@@ -11,7 +11,7 @@ import (
 	"runtime"
 	"testing"
 
-	"halley/tests/long"
+	"halley/handlers/handlerstest/parallel"
 )
 
 // binaries are built once for all tests. If the tests run under the race detector,
@@ -19,7 +19,7 @@ import (
 var binaries struct{ halley, recorder string }
 
 func TestMain(m *testing.M) {
-	long.AtOnce(max(8, runtime.GOMAXPROCS(0)))
+	parallel.AtOnce(max(8, runtime.GOMAXPROCS(0)))
 	dir, err := os.MkdirTemp("", "halley-tests-")
 	if err == nil {
 		err = buildBinaries(dir)

@@ -86,15 +86,13 @@ func Main(entries ...handlers.Entry) { Options{Handlers: entries}.Main() }
 func (o Options) Main() {
 	args := os.Args[1:]
 	_, hosted := functions.Port()
-	ctx, stop := hosting.StopOnSignal(func(s os.Signal) int {
+	ctx := hosting.StopOnSignal(func(s os.Signal) int {
 		if hosted && len(args) == 0 {
 			return functions.ExitCode
 		}
 		return hosting.SignalledCode(s)
 	})
-	code := o.Run(ctx, args)
-	stop()
-	os.Exit(code)
+	os.Exit(o.Run(ctx, args))
 }
 
 // Run runs the app until ctx ends or its work is done, and returns the exit code of

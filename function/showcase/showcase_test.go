@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"halley/tests/long"
+	"halley/handlers/handlerstest/parallel"
 )
 
 func TestMain(m *testing.M) {
-	long.AtOnce(6)
+	parallel.AtOnce(6)
 	os.Exit(m.Run())
 }
 

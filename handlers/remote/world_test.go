@@ -17,13 +17,14 @@ import (
 
 	"halley/handlers"
 	"halley/handlers/handlerstest"
+	"halley/handlers/handlerstest/parallel"
 	"halley/trigger"
 )
 
 // Most tests wait for processes. They run at once, so each gives its handler settings that
 // the environment does not have.
 func TestMain(m *testing.M) {
-	handlerstest.AtOnce(8)
+	parallel.AtOnce(8)
 	if err := setPythonPath("../../languages/python", "testdata"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

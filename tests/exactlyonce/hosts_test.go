@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"halley/tests/long"
+	"halley/handlers/handlerstest/parallel"
 )
 
 // binary is the app. The first test that starts hosts builds it.
@@ -26,7 +26,7 @@ var buildApp = sync.OnceValue(func() error {
 })
 
 func TestMain(m *testing.M) {
-	long.AtOnce(4)
+	parallel.AtOnce(4)
 	dir, err := os.MkdirTemp("", "halley-exactlyonce-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

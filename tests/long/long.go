@@ -4,9 +4,7 @@
 package long
 
 import (
-	"flag"
 	"os"
-	"strconv"
 	"testing"
 )
 
@@ -26,16 +24,5 @@ func Only(t testing.TB, reason string) {
 	t.Helper()
 	if testing.Short() || !Wanted() {
 		t.Skipf("%s: it runs if %s is set", reason, Variable)
-	}
-}
-
-// AtOnce lets a package whose tests mostly wait run n of them at a time, unless -parallel is
-// set. TestMain calls it.
-func AtOnce(n int) {
-	flag.Parse()
-	isSet := false
-	flag.Visit(func(f *flag.Flag) { isSet = isSet || f.Name == "test.parallel" })
-	if !isSet {
-		_ = flag.Set("test.parallel", strconv.Itoa(n)) // a number is always accepted
 	}
 }

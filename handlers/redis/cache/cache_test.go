@@ -18,6 +18,7 @@ import (
 
 	"halley/handlers"
 	"halley/handlers/handlerstest"
+	"halley/handlers/handlerstest/parallel"
 	"halley/handlers/redis/redisurl"
 	"halley/trigger"
 	"halley/trigger/cosmos"
@@ -27,7 +28,7 @@ import (
 // Most tests wait for a Redis. They run at once, so each gives its handler settings that the
 // environment does not have.
 func TestMain(m *testing.M) {
-	handlerstest.AtOnce(8)
+	parallel.AtOnce(8)
 	os.Exit(m.Run())
 }
 

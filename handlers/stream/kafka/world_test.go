@@ -14,6 +14,7 @@ import (
 
 	"halley/handlers"
 	"halley/handlers/handlerstest"
+	"halley/handlers/handlerstest/parallel"
 	"halley/handlers/stream/streamtest"
 	"halley/trigger"
 )
@@ -21,7 +22,7 @@ import (
 // Most tests wait for a broker. They run at once, so each gives its handler settings that the
 // environment does not have.
 func TestMain(m *testing.M) {
-	handlerstest.AtOnce(8)
+	parallel.AtOnce(8)
 	os.Exit(m.Run())
 }
 

@@ -2,6 +2,7 @@
 package apptest
 
 import (
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -52,10 +53,17 @@ func Complete(pairs ...string) map[string]string {
 		"HALLEY_LEADERBOARD_REDIS_URL":  "redis://user:hunter2@127.0.0.1:6379/0",
 		"HALLEY_PUSH_VAPID_PRIVATE_KEY": "very-secret",
 	}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		env[pairs[i]] = pairs[i+1]
-	}
+	maps.Copy(env, Pairs(pairs...))
 	return env
+}
+
+// Pairs are settings by name, of names and values in turn.
+func Pairs(pairs ...string) map[string]string {
+	found := map[string]string{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		found[pairs[i]] = pairs[i+1]
+	}
+	return found
 }
 
 // Handlers are the handlers that Halley comes with, of which documents speak.

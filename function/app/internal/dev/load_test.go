@@ -15,7 +15,7 @@ import (
 	"halley/function/app/internal/settings"
 	"halley/function/app/internal/standin/leaderboard"
 	"halley/handlers"
-	"halley/handlers/handlerstest"
+	"halley/handlers/handlerstest/parallel"
 	"halley/trigger/cosmos"
 )
 
@@ -23,18 +23,14 @@ import (
 // their own are presets.
 func TestMain(m *testing.M) {
 	apptest.CleanProcess()
-	handlerstest.AtOnce(10)
+	parallel.AtOnce(10)
 	os.Exit(m.Run())
 }
 
 // presets are services that preset settings, pairs of names and values.
 func presets(pairs ...string) func(context.Context) (*Services, error) {
 	return func(context.Context) (*Services, error) {
-		s := &Services{Settings: map[string]string{}}
-		for i := 0; i+1 < len(pairs); i += 2 {
-			s.Settings[pairs[i]] = pairs[i+1]
-		}
-		return s, nil
+		return &Services{Settings: apptest.Pairs(pairs...)}, nil
 	}
 }
 
@@ -54,13 +50,9 @@ func devApp(pairs ...string) *Program {
 	p := newProgram(apptest.Database,
 		handlers.New("leaderboard", "keeps the best scores", leaderboard.Open),
 		handlers.New("weekly", "keeps the best scores of a week", leaderboard.Open))
-	p.Services = func(ctx context.Context) (*Services, error) {
-		own, err := presets(pairs...)(ctx)
-		if err != nil {
-			return nil, err
-		}
+	p.Services = func(context.Context) (*Services, error) {
 		s := startRedis()
-		maps.Copy(s.Settings, own.Settings)
+		maps.Copy(s.Settings, apptest.Pairs(pairs...))
 		return s, nil
 	}
 	return p

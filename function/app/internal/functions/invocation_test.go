@@ -18,6 +18,8 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"halley/function/app/internal/apptest"
 )
 
 // timerBody is an invocation as the Functions host sends it for a schedule
@@ -250,31 +252,16 @@ func TestInvocationFramings(t *testing.T) {
 // pipe serves h over one in-memory connection, inside a bubble.
 func pipe(t *testing.T, ctx context.Context, h http.Handler) (client net.Conn, served chan error) {
 	t.Helper()
-	l := &pipeListener{connections: make(chan net.Conn, 1), closed: make(chan struct{})}
-	client, server := net.Pipe()
-	l.connections <- server
+	l := apptest.ListenOnPipe()
 	served = make(chan error, 1)
 	go func() { served <- serveHTTP(ctx, l, h) }()
+	client, err := l.Dial(ctx, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { client.Close() })
 	return client, served
 }
-
-type pipeListener struct {
-	connections chan net.Conn
-	closed      chan struct{}
-}
-
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.connections:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *pipeListener) Close() error   { close(l.closed); return nil }
-func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
 func request(body string) string {
 	return fmt.Sprintf("POST /function HTTP/1.1\r\nHost: 127.0.0.1:7071\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)

@@ -18,12 +18,12 @@ const repeatedSignal = time.Second
 // StopOnSignal returns a context that ends at the first SIGTERM or SIGINT. A later
 // signal ends the process at once, with the exit code that codeOf returns. The signals are
 // watched until the process exits: a repeated one at its very end does not fail it.
-func StopOnSignal(codeOf func(os.Signal) int) (ctx context.Context, stop func()) {
+func StopOnSignal(codeOf func(os.Signal) int) context.Context {
 	received := make(chan os.Signal, 4)
 	signal.Notify(received, os.Interrupt, syscall.SIGTERM)
 	ctx, cancel := context.WithCancel(context.Background())
 	go watchSignals(received, cancel, func(s os.Signal) { os.Exit(codeOf(s)) })
-	return ctx, cancel
+	return ctx
 }
 
 // watchSignals calls stop at the first signal, and exit at the first one that comes

@@ -1,8 +1,6 @@
 package verify
 
 import (
-	"context"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -12,6 +10,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
+	"halley/function/app/internal/apptest"
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
 )
@@ -78,13 +77,13 @@ func TestAllFactsAreTheSameOnTheEmbeddedAccount(t *testing.T) {
 // The connections are in memory, so that the bubble need not wait for documents to expire.
 func TestFactsAreTheSameOverHTTP(t *testing.T) {
 	inAccount(t, func(t *testing.T, account *emulator.Account) {
-		listener := newPipeListener()
+		listener := apptest.ListenOnPipe()
 		server := &http.Server{Handler: account}
 		var serving sync.WaitGroup
 		serving.Go(func() { _ = server.Serve(listener) }) // ends with the server
 		defer serving.Wait()
 		defer server.Close()
-		client := &http.Client{Transport: &http.Transport{DialContext: listener.dial}}
+		client := &http.Client{Transport: &http.Transport{DialContext: listener.Dial}}
 		defer client.CloseIdleConnections()
 		report, err := Run(t.Context(), options(t, "http://127.0.0.1/", client))
 		verified(t, report, err)
@@ -92,48 +91,4 @@ func TestFactsAreTheSameOverHTTP(t *testing.T) {
 			t.Errorf("charged %.0f RU, said %.0f", report.Charged, report.Estimated)
 		}
 	})
-}
-
-// pipeListener accepts the connections of dial, which stay in memory.
-type pipeListener struct {
-	dialed chan net.Conn
-	closed context.Context
-	close  context.CancelFunc
-}
-
-func newPipeListener() *pipeListener {
-	l := &pipeListener{dialed: make(chan net.Conn)}
-	l.closed, l.close = context.WithCancel(context.Background())
-	return l
-}
-
-func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	client, server := net.Pipe()
-	select {
-	case l.dialed <- server:
-		return client, nil
-	case <-l.closed.Done():
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// Accept implements [net.Listener].
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case server := <-l.dialed:
-		return server, nil
-	case <-l.closed.Done():
-		return nil, net.ErrClosed
-	}
-}
-
-// Addr implements [net.Listener].
-func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
-
-// Close implements [net.Listener].
-func (l *pipeListener) Close() error {
-	l.close()
-	return nil
 }
