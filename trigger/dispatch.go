@@ -234,7 +234,8 @@ func (h *Host) DrainRange(ctx context.Context, name, token string) (Summary, err
 
 // drainToken drains the range of one lease, if there is such a lease. If it acquires
 // nothing, it ends the mark, which would keep the next message back, or returns an error, so
-// that this message comes back.
+// that this message comes back. A lease that is held may have a mark too: the clock of the
+// host that sent the message was ahead of this one, or an operator has paused the range since.
 func (d *drain) drainToken(ctx context.Context, token string) error {
 	r := d.runner
 	listed, err := r.listLeases(ctx, r.listToDrain)
@@ -246,19 +247,16 @@ func (d *drain) drainToken(ctx context.Context, token string) error {
 		return nil
 	}
 	l := listed.leases[i]
-	cools, acquired := r.coolsDown(l), false
-	if cools {
+	acquired := false
+	if r.coolsDown(l) {
 		d.addCounts(Summary{Ranges: 1, Skipped: 1})
 	} else {
 		acquired = d.drainRange(ctx, l, listed.list)
 	}
-	if err := cmp.Or(d.fatalErr, d.feedsUnread()); err != nil || acquired { // an acquisition ends the mark
+	if err := cmp.Or(d.fatalErr, d.feedsUnread()); err != nil || acquired || r.worksOn(token) { // an acquisition ends the mark
 		return err
 	}
-	if cools || d.summary.Idle > 0 || d.summary.Behind > 0 { // not if it is held, or works already
-		return r.leases.EndMark(ctx, l)
-	}
-	return nil
+	return r.leases.EndMark(ctx, l)
 }
 
 // errOwnRange means that another goroutine of this host works on a range.

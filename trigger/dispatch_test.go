@@ -93,7 +93,8 @@ func (w *world) checkUnmarked() {
 	}
 }
 
-// one has no effect.
+// Ranges that a host holds or an operator has paused get no message, and a message for one
+// has no effect.
 func TestHeldAndPausedRangesGetNoMessage(t *testing.T) {
 	inWorld(t, 2, func(t *testing.T, w *world) {
 		w.writeMany("doc", 20)

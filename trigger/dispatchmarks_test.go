@@ -139,6 +139,17 @@ func TestUselessMessageRemovesMark(t *testing.T) {
 		}
 		w.checkUnmarked()
 
+		mark()
+		c := w.control(nil)
+		plan, err := c.PlanPause(t.Context(), "sink is being moved")
+		w.apply(c, plan, err)
+		if s := drained(t, h, "0"); s.Skipped != 1 {
+			t.Errorf("paused: %+v", s)
+		}
+		w.checkUnmarked()
+		plan, err = c.PlanResume(t.Context())
+		w.apply(c, plan, err)
+
 		release := make(chan struct{})
 		slow := w.host("slow", func(context.Context, Batch) error { <-release; return nil }, func(f *Function, _ *Options) { f.HandlerTimeout = time.Second })
 		w.write("doc1", "doc1")
@@ -156,7 +167,30 @@ func TestUselessMessageRemovesMark(t *testing.T) {
 	})
 }
 
-// Ranges that a host holds or an operator has paused get no message, and a message for
+// By the clock of the host that sends a message the owner of the lease is dead; by that of
+// the host that gets the message it is alive.
+func TestMessageOfHostWhoseClockIsAheadIsSentAgain(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.writeMany("doc", 10)
+		h := w.host("a", w.recorder("a"))
+		drained(t, h, "0")
+		w.write("doc10", "doc10")
+		l := w.leaseDocuments()["0"].clone()
+		now := w.leases.Client().Now().Unix()
+		l.owner, l.properties[dispatchedProperty] = "dead", fmt.Sprintf("%d %d dead", now, now)
+		w.replaceLease(l)
+		if s := drained(t, h, "0"); s.Skipped != 1 {
+			t.Errorf("held: %+v", s)
+		}
+		time.Sleep(time.Minute + 2*time.Second)
+		if tokens, _ := dispatched(t, h); len(tokens) != 1 {
+			t.Fatal("no message when the owner is dead by all clocks")
+		}
+		drained(t, h, "0")
+		w.checkComplete(0)
+	})
+}
+
 // A drain that is stopped while it works is done: its range gets its next message from the timer.
 func TestStoppedDrainIsNoFailedMessage(t *testing.T) {
 	inWorld(t, 1, func(t *testing.T, w *world) {

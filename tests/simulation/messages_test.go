@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
+	"halley/tests/history"
 	"halley/trigger"
 )
 
@@ -15,6 +17,7 @@ import (
 type message struct {
 	id         string
 	task       trigger.RangeTask
+	mark       string // of its lease, "" if that has changed since, or is the companion's
 	deliveries int
 	done       bool // deleted, or moved to the poison queue
 }
@@ -69,6 +72,9 @@ func (p *process) send(tasks []trigger.RangeTask, tick int) {
 	}
 	for _, t := range tasks {
 		m := &message{id: fmt.Sprintf("%s/%d/%s", p.name, tick, t.Range), task: t}
+		if t.Function != companion {
+			m.mark = p.w.markOf(t.Range)
+		}
 		p.w.deliver(m, "sent", time.Millisecond, 20*time.Second)
 	}
 }
@@ -105,12 +111,33 @@ func (w *world) hide(m *message, p *process, delivery int) {
 	})
 }
 
+// markOf returns the mark of the range's lease, "" if it has none, or another owner since.
+func (w *world) markOf(token string) (mark string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, l := range w.leases {
+		if fields := strings.SplitN(l.marked, " ", 3); l.token == token && len(fields) == 3 && fields[2] == l.owner {
+			mark = max(mark, l.marked) // a duplicate may have another one
+		}
+	}
+	return mark
+}
+
+// markEnded is a promise about messages: one that is done leaves no mark that keeps the next
+// one of its range back.
+const markEnded history.Rule = "marks of messages"
+
 // answered deletes a message, or delivers it again after a failure.
 func (p *process) answered(m *message, err error) {
 	switch {
 	case p.killed || m.done:
 	case err == nil || m.deliveries >= mostDelivered:
 		m.done = true
+		if err == nil && m.mark != "" && p.w.markOf(m.task.Range) == m.mark {
+			p.w.violations = append(p.w.violations, history.Violation{
+				Rule: markEnded, Time: time.Now(), Text: fmt.Sprintf("%s is done by %s, and range %s has still its mark %q", m.id, p.name, m.task.Range, m.mark),
+			})
+		}
 	default:
 		p.w.deliver(m, "again", time.Millisecond, time.Second)
 	}

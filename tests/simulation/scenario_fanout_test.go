@@ -45,6 +45,23 @@ func TestRangeWithWorkIsDrainedInTimeWhateverIsKilled(t *testing.T) {
 	}
 }
 
+// A message arrives when its range can have no owner: an operator has paused it since, or
+// the clock of its host is behind that of the sender, to which the owner was dead. The mark
+// does not keep the next message back. The world judges it at each message.
+func TestUselessMessageLeavesNoMark(t *testing.T) {
+	if *seedFlag != 0 {
+		t.Skip("one seed is asked for: see TestSeed")
+	}
+	s := calmSwarm()
+	s.seed, s.hours, s.hosts, s.ranges, s.writes = 2, time.Hour, 4, 16, 3000
+	s.tick, s.drain, s.fanout = 5*time.Second, 4*time.Second, true
+	s.rates = map[class]float64{kill: 20, clockStep: 20, pausing: 60}
+	run := simulate(t, s.seed, options{swarm: s})
+	for _, v := range run.Violations {
+		t.Error(v)
+	}
+}
+
 // longestWait returns the longest time from a change, or from the last kill after it, to
 // the call that handled it or a later version of its document.
 func longestWait(events []history.Event) (longest time.Duration) {

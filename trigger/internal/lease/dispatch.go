@@ -21,8 +21,9 @@ import (
 //  3. The message is lost, because A was killed between mark and message, or the queue
 //     has given it up. The mark ends after MarkDuration, and the next timer invocation
 //     sends another one.
-//  4. B cannot acquire the lease, because a limit or a failover holds it back. It ends the
-//     mark, so that the next timer invocation sends another message.
+//  4. B does not acquire the lease: a limit or a failover holds it back, an operator has
+//     paused the range, or by B's clock the owner is not dead yet. It ends the mark, so that
+//     the next timer invocation sends another message.
 //
 // A message too many does no harm: the host that gets it finds the lease held, or no
 // changes. So it does not matter whether a .NET owner keeps the mark, as it does with
