@@ -13,13 +13,19 @@ import (
 
 // The files that spread ranges over instances through a queue: the timer's function.json
 // gets a queue output, drainFile processes the messages, and host.json gets the extension
-// bundle, without which the Functions host knows no queues.
+// bundle, without which the Functions host knows no queues, and the time after which a
+// message that failed comes back.
 const (
 	timerFile = "function/function.json"
 	drainFile = "drain/function.json"
 
 	queueConnection = "AzureWebJobsStorage"
 	extensionBundle = `{"id": "Microsoft.Azure.Functions.ExtensionBundle", "version": "[4.*, 5.0.0)"}`
+
+	// By default a message that failed comes back at once: while a process starts again, it
+	// would fail five times and be poison within milliseconds
+	// (https://learn.microsoft.com/azure/azure-functions/functions-bindings-storage-queue#host-json).
+	visibilityTimeout = `"00:00:10"`
 )
 
 // queueBinding is a queue output or a queue trigger.
@@ -64,10 +70,7 @@ func addFanout(files map[string]string, dir, executable string) error {
 			return addBinding(document, queueBinding{"queueTrigger", "in", "range", queue, queueConnection})
 		}},
 		{"host.json", func(document map[string]json.RawMessage) error {
-			if document["extensionBundle"] == nil {
-				document["extensionBundle"] = json.RawMessage(extensionBundle)
-			}
-			return nil
+			return errors.Join(addDefault(document, extensionBundle, "extensionBundle"), addDefault(document, visibilityTimeout, "extensions", "queues", "visibilityTimeout"))
 		}},
 	} {
 		target := filepath.Join(dir, strings.ReplaceAll(change.file, "/", "-"))
@@ -100,6 +103,37 @@ func rewrite(source, target string, change func(document map[string]json.RawMess
 		return err
 	}
 	return os.WriteFile(target, append(data, '\n'), fs.FileMode(0o600))
+}
+
+// addDefault sets a value in an object, or in the objects of a path inside it, unless it has
+// one. As in the Functions host, the case of a name does not count.
+func addDefault(document map[string]json.RawMessage, value string, path ...string) error {
+	name := path[0]
+	for other := range document {
+		if strings.EqualFold(other, name) {
+			name = other
+		}
+	}
+	if len(path) == 1 {
+		if document[name] == nil {
+			document[name] = json.RawMessage(value)
+		}
+		return nil
+	}
+	var inner map[string]json.RawMessage
+	if document[name] != nil {
+		if err := json.Unmarshal(document[name], &inner); err != nil {
+			return fmt.Errorf("%s: not a JSON object: %w", name, err)
+		}
+	}
+	if inner == nil {
+		inner = map[string]json.RawMessage{}
+	}
+	err := addDefault(inner, value, path[1:]...)
+	if err == nil {
+		document[name], err = json.Marshal(inner)
+	}
+	return err
 }
 
 // addBinding adds a binding to a function. A function that has a binding of that type

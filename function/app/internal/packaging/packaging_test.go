@@ -182,7 +182,10 @@ func TestPackageForFanout(t *testing.T) {
 		Version         string
 		Retry           struct{ Strategy string }
 		ExtensionBundle struct{ ID, Version string }
-		CustomHandler   struct {
+		Extensions      struct {
+			Queues struct{ VisibilityTimeout string }
+		}
+		CustomHandler struct {
 			Description struct{ DefaultExecutablePath string }
 		}
 		Bindings []struct{ Type, Direction, Name, Schedule, QueueName, Connection string }
@@ -200,7 +203,8 @@ func TestPackageForFanout(t *testing.T) {
 	if len(drain.Bindings) != 1 || drain.Bindings[0].Type != "queueTrigger" || drain.Bindings[0].QueueName != "shop-ranges" || drain.Bindings[0].Connection != timer.Bindings[1].Connection {
 		t.Errorf("drain %+v", drain)
 	}
-	if host.Version != "2.0" || host.CustomHandler.Description.DefaultExecutablePath != "shop" || host.ExtensionBundle.ID != "Microsoft.Azure.Functions.ExtensionBundle" || host.ExtensionBundle.Version == "" {
+	if host.Version != "2.0" || host.CustomHandler.Description.DefaultExecutablePath != "shop" || host.ExtensionBundle.ID != "Microsoft.Azure.Functions.ExtensionBundle" || host.ExtensionBundle.Version == "" ||
+		host.Extensions.Queues.VisibilityTimeout != "00:00:10" {
 		t.Errorf("host.json %+v", host)
 	}
 	if text, err := os.ReadFile(filepath.Join(root, "function", "function.json")); err != nil || string(text) != files["app/function/function.json"] {
@@ -215,6 +219,7 @@ func TestFanoutKeepsOwnFiles(t *testing.T) {
 		"is missing":                         {"app/function/function.json": "", "app/poll/function.json": "{}"},
 		"not a JSON object":                  {"app/function/function.json": "[]"},
 		"bindings":                           {"app/function/function.json": `{"bindings": 1}`},
+		"extensions: not a JSON object":      {"app/host.json": strings.Replace(executableJSON("shop"), "{", `{"extensions": 1, `, 1)},
 	} {
 		files := appFiles()
 		maps.Copy(files, change)
@@ -231,13 +236,17 @@ func TestFanoutKeepsOwnFiles(t *testing.T) {
 	if _, err := Write(t.Context(), Options{Root: ".", Main: ".", Fanout: true, Lambda: true}); err == nil || !strings.Contains(err.Error(), "no queue") {
 		t.Errorf("for AWS Lambda: %v", err)
 	}
-	root := writeApp(t, map[string]string{"app/host.json": `{"extensionBundle": {"id": "own"}}`, "app/function/function.json": "{}"})
+	root := writeApp(t, map[string]string{"app/host.json": `{"extensionBundle": {"id": "own"}, "Extensions": {"queues": {"batchSize": 4, "visibilitytimeout": "00:01:00"}}}`, "app/function/function.json": "{}"})
 	own := map[string]string{"host.json": filepath.Join(root, "host.json"), timerFile: filepath.Join(root, "function", "function.json")}
 	if err := addFanout(own, t.TempDir(), "shop"); err != nil {
 		t.Fatal(err)
 	}
-	if text, err := os.ReadFile(own["host.json"]); err != nil || !strings.Contains(string(text), `"own"`) {
+	text, err := os.ReadFile(own["host.json"])
+	if err != nil || !strings.Contains(string(text), `"own"`) {
 		t.Errorf("the bundle of the app is replaced: %s, %v", text, err)
+	}
+	if settings := string(text); strings.Count(strings.ToLower(settings), "visibilitytimeout") != 1 || !strings.Contains(settings, "00:01:00") || !strings.Contains(settings, "batchSize") {
+		t.Errorf("the settings of the app's queues are replaced: %s", text)
 	}
 }
 
