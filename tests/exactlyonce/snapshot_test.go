@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"halley/handlers/postgres/postgrestest"
+	"halley/tests/long"
 	"halley/trigger"
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
@@ -57,6 +58,7 @@ func TestSnapshotInViewUnderKills(t *testing.T) {
 
 // The index must have the documents of the container.
 func TestSnapshotInIndexUnderKills(t *testing.T) {
+	long.Only(t, "waits for late writes at the end of a snapshot")
 	t.Parallel()
 	x := newSearchIndex(t)
 	drawSeed(t)

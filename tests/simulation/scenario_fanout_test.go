@@ -53,7 +53,10 @@ func TestUselessMessageLeavesNoMark(t *testing.T) {
 		t.Skip("one seed is asked for: see TestSeed")
 	}
 	s := calmSwarm()
-	s.seed, s.hours, s.hosts, s.ranges, s.writes = 2, time.Hour, 4, 16, 3000
+	s.seed, s.hours, s.hosts, s.ranges, s.writes = 2, 20*time.Minute, 4, 16, 3000
+	if long.Wanted() {
+		s.hours = time.Hour
+	}
 	s.tick, s.drain, s.fanout = 5*time.Second, 4*time.Second, true
 	s.rates = map[class]float64{kill: 20, clockStep: 20, pausing: 60}
 	run := simulate(t, s.seed, options{swarm: s})

@@ -35,6 +35,9 @@ var (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	debug.SetGCPercent(800)
+	if !long.Wanted() {
+		runtime.GOMAXPROCS(1) // in virtual time goroutines wait for each other: another processor costs more than it does
+	}
 	os.Exit(m.Run())
 }
 

@@ -172,7 +172,7 @@ func TestRowsInMemoryAreBounded(t *testing.T) {
 	documents := make([]string, 140)
 	large := strings.Repeat("x", 1<<20)
 	for i := range documents {
-		documents[i] = fmt.Sprintf(`{"n":%d,"s":%q}`, i, large)
+		documents[i] = fmt.Sprintf(`{"n":%d,"s":"%s"}`, i, large)
 	}
 	for _, text := range []string{
 		`SELECT VALUE [c.s] FROM c ORDER BY c.s`,
