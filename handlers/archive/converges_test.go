@@ -40,7 +40,7 @@ func TestArchiveConverges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := test.scenario
-			s.PartitionKey, s.Document, s.Seeds = "/customer", randomOrder, 8 // each file waits for the disk
+			s.PartitionKey, s.Document, s.Seeds = "/customer", randomOrder, handlerstest.ShortOrLong(2, 8) // each file waits for the disk
 			s.Open = func(t testing.TB, _ *triggertest.World) triggertest.Sink {
 				path := t.TempDir()
 				t.Setenv("HALLEY_ARCHIVE_DIRECTORY", path)

@@ -40,7 +40,7 @@ func scenario(function trigger.Function, open func(t testing.TB) (reached settin
 			}
 			return lines(decoded)
 		},
-		Seeds: handlerstest.ShortOrLong(3, 6),
+		Seeds: handlerstest.ShortOrLong(1, 6),
 	}
 }
 

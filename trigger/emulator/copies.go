@@ -123,7 +123,8 @@ func (o *container) follow(other *container) {
 }
 
 // advanceCopies brings all copies of o up to date. A split or merge waits until each region has
-// all writes to its ranges, also if replication is paused.
+// all writes to its ranges, also if replication is paused. A region without lag has each write
+// at once: now is older than the newest ones if the caller has waited for the lock.
 func advanceCopies(o *container, now time.Time) {
 	if r := o.reshaping; r != nil && !now.Before(r.until) {
 		for _, c := range o.copies {
@@ -138,7 +139,7 @@ func advanceCopies(o *container, now time.Time) {
 		expire(c, now)
 		c.trim(now)
 		link := o.placement.regions.link(c.region)
-		deliver(c, func(s shipment) bool { return !link.Paused && !now.Before(s.sent.Add(link.Lag)) })
+		deliver(c, func(s shipment) bool { return !link.Paused && (link.Lag == 0 || !now.Before(s.sent.Add(link.Lag))) })
 	}
 	o.measure()
 }

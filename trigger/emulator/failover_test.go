@@ -62,6 +62,21 @@ func TestUnplannedFailoverLosesTheNewestWrites(t *testing.T) {
 	})
 }
 
+// A failover whose request waited for the lock began before the newest write.
+func TestFailoverWithoutLagLosesNothing(t *testing.T) {
+	inRegions(t, Options{PartitionFailover: true}, func(t *testing.T, a *Account, w, n, _ *client) {
+		began := a.now()
+		time.Sleep(time.Millisecond)
+		w.create("a", "k")
+		o := a.databases["db"].containers["c"]
+		o.mu.Lock()
+		advance(o, began)
+		move(o, "0", 1, FailoverUnplanned)
+		o.mu.Unlock()
+		n.expect("200", "GET", items+"/a", "", pk("k")...)
+	})
+}
+
 func TestFailoverMannersKeepVersionAndSkipLSNs(t *testing.T) {
 	manners := Manners{FailoverKeepsVersion: true, FailoverSkipsLSNs: true}
 	inRegions(t, Options{Manners: manners}, func(t *testing.T, a *Account, w, n, _ *client) {
