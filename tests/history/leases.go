@@ -376,6 +376,7 @@ func (c *checker) tamper(e Event) {
 		delete(c.byToken, e.lid())
 		return
 	}
+	c.skipAgain(e)
 	c.byToken[e.lid()] = &lease{
 		token: e.Range, span: span{e.Min, e.Max}, epoch: e.Epoch, position: e.Position, tombstone: e.Retired, tampered: c.tampers[e.lid()],
 	}

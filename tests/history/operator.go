@@ -132,6 +132,19 @@ func (c *checker) moved(e Event, l *lease) {
 	c.skips = kept
 }
 
+// skipAgain excuses the changes that a copy of a lease leaves out: a seek had skipped them when
+// the copy was made, and one since had gone back.
+func (c *checker) skipAgain(e Event) {
+	for id, p := range c.pending {
+		change := &c.key(p.Key).changes[p.Seq-1]
+		if change.resumed && p.LSN <= e.Position && e.Min <= p.Hash && p.Hash < e.Max {
+			change.skipped = true
+			c.skips = append(c.skips, p)
+			delete(c.pending, id)
+		}
+	}
+}
+
 // acquiredPaused judges the acquisition of a lease that may be paused.
 func (c *checker) acquiredPaused(e Event, l *lease) {
 	if !l.paused.IsZero() {

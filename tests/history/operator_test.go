@@ -54,6 +54,12 @@ func TestOperatorIsJudged(t *testing.T) {
 			s := free(free(written(2), Seek, 2, 2), Seek, 3, 0).lease(Acquire, "b", 4, 0)
 			return work(s, "b", 4, 2).lease(Release, "b", 4, 2)
 		}, Checkpoints},
+		{"a copy from before the seek backwards skips them again", func() *story {
+			return free(free(written(2), Seek, 2, 2), Seek, 3, 0).tamper(Restored, 2, 2).lease(Acquire, "b", 3, 2).lease(Release, "b", 3, 2)
+		}, ""},
+		{"a copy skips nothing that no seek had skipped", func() *story {
+			return written(2).tamper(Restored, 2, 2).lease(Acquire, "b", 3, 2).lease(Release, "b", 3, 2)
+		}, Checkpoints},
 		{"a skipped change that was postponed since stays in the store", func() *story {
 			s := free(written(1), Seek, 2, 1)
 			s.add(Event{Kind: End, Verdict: Postponed, Op: BlockedKey, Range: "0", Epoch: 2, Failed: []Ref{{"k", 1}}})
