@@ -53,7 +53,7 @@ func TestUselessMessageLeavesNoMark(t *testing.T) {
 		t.Skip("one seed is asked for: see TestSeed")
 	}
 	s := calmSwarm()
-	s.seed, s.hours, s.hosts, s.ranges, s.writes = 2, 20*time.Minute, 4, 16, 3000
+	s.seed, s.hours, s.hosts, s.ranges, s.writes = 1, 20*time.Minute, 4, 16, 3000
 	if long.Wanted() {
 		s.hours = time.Hour
 	}

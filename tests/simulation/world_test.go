@@ -59,6 +59,7 @@ type world struct {
 
 	bootstrapped bool
 	violations   []history.Violation // those that the history cannot show
+	messages     map[*message]bool   // that are not done
 	letters      []trigger.DeadLetter
 	kept         []*call // their handlers have kept their changes
 
@@ -84,7 +85,7 @@ func newWorld(t testing.TB, s *swarm, log *slog.Logger) *world {
 		t: t, swarm: s, began: time.Now(), account: account, logger: log, queue: newQueue(s.seed),
 		written: map[string]int64{}, hashes: map[string]string{},
 		alive: map[string]*process{}, lives: map[string]int{},
-		leases: map[string]leaseDocument{}, listed: map[string]string{}, broken: map[string]bool{}, gone: map[int64]bool{}, second: newCompanionRecord(),
+		leases: map[string]leaseDocument{}, listed: map[string]string{}, messages: map[*message]bool{}, broken: map[string]bool{}, gone: map[int64]bool{}, second: newCompanionRecord(),
 	}
 	w.figures.Faults, w.figures.Uses = map[string]int{}, map[string]int{}
 	w.writer = &capture{w: w}
