@@ -234,8 +234,8 @@ func (h *Host) DrainRange(ctx context.Context, name, token string) (Summary, err
 
 // drainToken drains the range of one lease, if there is such a lease. If it acquires
 // nothing, it ends the mark, which would keep the next message back, or returns an error, so
-// that this message comes back. A lease that is held may have a mark too: the clock of the
-// host that sent the message was ahead of this one, or an operator has paused the range since.
+// that this message comes back. A lease that is held may have a mark too, if its owner was dead
+// by the sender's clock, and a paused one if the pause is newer than the message.
 func (d *drain) drainToken(ctx context.Context, token string) error {
 	r := d.runner
 	listed, err := r.listLeases(ctx, r.listToDrain)

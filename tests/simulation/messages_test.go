@@ -19,7 +19,6 @@ type message struct {
 	task       trigger.RangeTask
 	mark       string // of its lease, "" if that has changed since, or is the companion's
 	deliveries int
-	done       bool // deleted, or moved to the poison queue
 }
 
 // The queue's rules: those of Azure Functions (azure-sdk-for-net, QueuesOptions).
@@ -103,7 +102,7 @@ func (w *world) deliver(m *message, why string, from, to time.Duration) {
 func (w *world) hide(m *message, p *process, delivery int) {
 	w.later(hiddenFor, fmt.Sprintf("hidden/%s/%d", m.id, delivery), func() {
 		switch {
-		case m.done || m.deliveries != delivery || w.ending:
+		case !w.messages[m] || m.deliveries != delivery || w.ending:
 		case w.alive[p.name] == p:
 			w.hide(m, p, delivery)
 		default:
@@ -142,9 +141,8 @@ const markEnded history.Rule = "marks of messages"
 // answered deletes a message, or delivers it again after a failure.
 func (p *process) answered(m *message, err error) {
 	switch {
-	case p.killed || m.done:
+	case p.killed || !p.w.messages[m]:
 	case err == nil || m.deliveries >= mostDelivered:
-		m.done = true
 		delete(p.w.messages, m)
 		if err == nil && m.mark != "" && p.w.markOf(m.task.Range) == m.mark && !p.w.isDraining(m.task) {
 			p.w.violations = append(p.w.violations, history.Violation{

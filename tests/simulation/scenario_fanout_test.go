@@ -45,9 +45,9 @@ func TestRangeWithWorkIsDrainedInTimeWhateverIsKilled(t *testing.T) {
 	}
 }
 
-// A message arrives when its range can have no owner: an operator has paused it since, or
-// the clock of its host is behind that of the sender, to which the owner was dead. The mark
-// does not keep the next message back. The world judges it at each message.
+// A message is useless if an operator has paused its range since, or if the owner of the lease
+// is dead by the sender's clock and alive by that of the host that gets the message. Its mark does
+// not keep the next message back: [markEnded] judges each.
 func TestUselessMessageLeavesNoMark(t *testing.T) {
 	if *seedFlag != 0 {
 		t.Skip("one seed is asked for: see TestSeed")

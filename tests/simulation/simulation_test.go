@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	debug.SetGCPercent(800)
 	if !long.Wanted() {
-		runtime.GOMAXPROCS(1) // in virtual time goroutines wait for each other: another processor costs more than it does
+		runtime.GOMAXPROCS(1) // in virtual time goroutines wait for each other: another processor costs more than it gives
 	}
 	os.Exit(m.Run())
 }

@@ -59,7 +59,7 @@ type world struct {
 
 	bootstrapped bool
 	violations   []history.Violation // those that the history cannot show
-	messages     map[*message]bool   // that are not done
+	messages     map[*message]bool   // of the queue: neither deleted nor poison
 	letters      []trigger.DeadLetter
 	kept         []*call // their handlers have kept their changes
 
