@@ -8,10 +8,10 @@ import (
 	"halley/tests/long"
 )
 
-// A search holds all states that it has seen: more memory saves collections. The long form has
-// too many states for that.
+// A search holds all states that it has seen: more memory saves collections. All searches
+// have too many states for that.
 func TestMain(m *testing.M) {
-	if !long.Wanted() {
+	if !long.All() {
 		debug.SetGCPercent(800)
 	}
 	os.Exit(m.Run())
