@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"halley/tests/history"
+	"halley/tests/long"
 )
 
 // failOver moves the writes of the account to a region, or those of all ranges of a container.
@@ -49,9 +50,7 @@ func (r *record) deliversMore(t *testing.T, changes int) {
 // account fail over, and a region falls silent: every change is delivered, in the order of its key.
 // The regions have no lag, so that none of the failovers loses a write.
 func TestFleetFollowsFailovers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes about fifteen seconds")
-	}
+	long.Only(t, "takes about fifteen seconds; TestFleetLosesNothing has one region")
 	t.Parallel()
 	const west, north = "West Europe", "North Europe"
 	a := startAccount(t, 4, "--region", west, "--region", north, "--partition-failover")

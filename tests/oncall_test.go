@@ -124,6 +124,7 @@ func TestOnCallStory(t *testing.T) {
 		o.status(t, 0, "total")
 	})
 	t.Run("slow sink", func(t *testing.T) {
+		long.Only(t, "starts processes, as the other stories")
 		t.Parallel()
 		a, b := startAccount(t, 1), newBoard(t)
 		sink := b.slowly(t, 0)
@@ -136,6 +137,7 @@ func TestOnCallStory(t *testing.T) {
 		o.recovered(t)
 	})
 	t.Run("dead host", func(t *testing.T) {
+		long.Only(t, "starts processes, as the other stories")
 		t.Parallel()
 		a, b := startAccount(t, 1), newBoard(t)
 		o := startOnCall(t, a, b, map[string]string{"HALLEY_OWNER": "the-dead-one"})
@@ -145,6 +147,7 @@ func TestOnCallStory(t *testing.T) {
 		o.status(t, 0, "the-dead-one")
 	})
 	t.Run("throttled account", func(t *testing.T) {
+		long.Only(t, "starts processes, as the other stories")
 		t.Parallel()
 		a, b := startAccount(t, 1), newBoard(t)
 		o := startOnCall(t, a, b, nil)

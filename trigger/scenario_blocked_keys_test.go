@@ -156,7 +156,8 @@ func blockKeysIn(store DeadLetters) func(*Function, *Options) {
 // Renewals are spread over time, so two passes of the balancer acquire the leases of a
 // vanished owner.
 func TestManyRangesShareListOfDeadLetters(t *testing.T) {
-	const ranges, letters = 200, 20
+	const letters = 20
+	ranges := shortOrLong(50, 200)
 	inWorld(t, ranges, func(t *testing.T, w *world) {
 		store := (&countingStore{loadTime: 15 * time.Millisecond}).withLetters(w, letters)
 		var isCut atomic.Bool

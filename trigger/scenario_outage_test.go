@@ -35,7 +35,7 @@ func TestOutageOfAnHourWithManyKeys(t *testing.T) {
 		{"ten attempts", func(*Function) {}, 10 + int(outage/time.Minute), time.Minute, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if test.set != nil && test.letters == 0 {
+			if test.letters == 0 {
 				inLongForm(t)
 			}
 			inWorld(t, 1, func(t *testing.T, w *world) {

@@ -33,7 +33,7 @@ func TestNextOwnerDeliversPostponedChangeBehindAnyLoad(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if test.change != nil {
+			if test.change != nil || test.merged && test.steady {
 				inLongForm(t)
 			}
 			inWorld(t, map[bool]int{false: 1, true: 2}[test.merged], func(t *testing.T, w *world) {

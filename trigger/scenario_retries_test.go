@@ -169,6 +169,9 @@ func TestAttemptsContinueAcrossOwners(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
+			if test.set != nil {
+				inLongForm(t)
+			}
 			inWorld(t, 1, func(t *testing.T, w *world) {
 				w.write("k", "poison")
 				w.writeMany("doc", 99)
@@ -276,6 +279,9 @@ func TestInterruptedCallIsNotAnAttempt(t *testing.T) {
 		{"a batch that takes longer than a drain", 100, 2 * time.Second, 2 * time.Minute},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			if test.items > 1 {
+				inLongForm(t)
+			}
 			inWorld(t, 1, func(t *testing.T, w *world) {
 				w.writeMany("doc", 100)
 				store := &memoryStore{}

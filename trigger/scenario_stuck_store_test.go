@@ -80,6 +80,9 @@ func TestStuckStoreStopsOneLaneAndSaysSo(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
+			if strings.HasSuffix(name, "for ever") {
+				inLongForm(t)
+			}
 			inWorld(t, 1, func(t *testing.T, w *world) {
 				store := newStuckStore(test.sticks)
 				p := newPatience(w, "a", postponeOnce("later", 10*time.Second))

@@ -200,6 +200,7 @@ func TestKeysFromTheStoreDoNotStopReading(t *testing.T) {
 // Lanes share the end of a drain: the oldest waiting key of the range goes to the store,
 // whichever lane has it.
 func TestDrainWithLanesLeavesLittleToReadAgain(t *testing.T) {
+	inLongForm(t)
 	inWorld(t, 1, func(t *testing.T, w *world) {
 		for i, key := range keysOfLanes(3) {
 			w.write(key, fmt.Sprint("poison", i))

@@ -61,9 +61,17 @@ type document struct {
 // inLongForm skips a case that has quicker neighbours, unless the long forms run.
 func inLongForm(t *testing.T) {
 	t.Helper()
-	if os.Getenv("HALLEY_TEST_LONG") == "" {
+	if shortOrLong(0, 1) == 0 {
 		t.Skip("like the others: it runs if HALLEY_TEST_LONG is set")
 	}
+}
+
+// shortOrLong returns the size of a test in its short or its long form.
+func shortOrLong(short, long int) int {
+	if os.Getenv("HALLEY_TEST_LONG") == "" {
+		return short
+	}
+	return long
 }
 
 // inWorld runs test in a bubble, on a container with a number of ranges.

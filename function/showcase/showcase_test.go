@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"halley/handlers/handlerstest/parallel"
+	"halley/tests/long"
 )
 
 func TestMain(m *testing.M) {
@@ -31,6 +32,10 @@ func cleanEnv(t *testing.T) {
 // Each handler alone ends with a verdict that its sink holds what was written, while a
 // range splits and two hosts share the work.
 func TestEachHandler(t *testing.T) {
+	duration, split := "1s", "300ms"
+	if long.Wanted() { // before the environment is clean
+		duration, split = "2s", "600ms"
+	}
 	servers := serversOfTests(t)
 	for _, r := range rows() {
 		t.Run(r.entry.Name, func(t *testing.T) {
@@ -38,7 +43,7 @@ func TestEachHandler(t *testing.T) {
 				t.Parallel()
 			}
 			useServer(t, r, servers)
-			out := run(t, 0, "dev", "--handlers", r.entry.Name, "--for", "2s", "--rate", "150", "--hosts", "2", "--split-after", "600ms")
+			out := run(t, 0, "dev", "--handlers", r.entry.Name, "--for", duration, "--rate", "150", "--hosts", "2", "--split-after", split)
 			if !strings.Contains(out, "every change was handled\n"+r.entry.Name+": ") {
 				t.Errorf("no verdict:\n%s", out)
 			}

@@ -305,6 +305,9 @@ func TestCommandsOfUseCases(t *testing.T) {
 			default:
 				t.Setenv(setting, value)
 			}
+			if !isLong {
+				duration = "1s"
+			}
 			out := run(t, 0, append(args, "--for", duration, "--rate", "50")...)
 			names, _ := takeFlag(args, "--handlers")
 			chosen, err := choose(names)

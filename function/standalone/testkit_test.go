@@ -61,6 +61,7 @@ func TestKitFindsPlantedFaults(t *testing.T) {
 	placeHalley(t, "kit")
 	for _, l := range kitLanguages {
 		t.Run(l.name, func(t *testing.T) {
+			t.Parallel()
 			if _, err := exec.LookPath(l.interpreter); err != nil {
 				t.Skipf("%s is not installed: no sink in it to test", l.name)
 			}

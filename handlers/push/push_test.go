@@ -234,6 +234,7 @@ func TestTooManyRequestsPausesEndpoint(t *testing.T) {
 // If the pause ends before the deadline, the call waits for it, so that no further
 // call is needed. The player's other device is notified first.
 func TestCallWaitsForRetryAfter(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, nil)
 	w.subscribe("ada", "ada")
 	w.played("ada 100")

@@ -75,11 +75,14 @@ func TestFunctionConverges(t *testing.T) {
 		state := filepath.Join(t.TempDir(), "state")
 		return python.commandSetting(t, state), func() string { return python.serve(t, state) } // reads the same file
 	}
-	for name, s := range map[string]triggertest.Scenario{
+	scenarios := map[string]triggertest.Scenario{
 		"Node.js over HTTP": scenario(softDeletes, serve(node)),
-		"Python over HTTP":  scenario(allVersions, serve(python)),
 		"Python as command": scenario(allVersions, command),
-	} {
+	}
+	if handlerstest.IsLong() {
+		scenarios["Python over HTTP"] = scenario(allVersions, serve(python))
+	}
+	for name, s := range scenarios {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			triggertest.Converges(t, s)

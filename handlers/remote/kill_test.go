@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	killsFlag = flag.Int("kills", 0, "processes of each language that TestKilledFunctionsLoseNothing kills; 0: 20 in the long form, else 5")
+	killsFlag = flag.Int("kills", 0, "processes of each language that TestKilledFunctionsLoseNothing kills; 0: 20 in the long form, else 3")
 	killSeed  = flag.Uint64("kill-seed", 1, "of the kills")
 )
 
@@ -35,7 +35,7 @@ func TestKilledFunctionsLoseNothing(t *testing.T) {
 		journal := filepath.Join(t.TempDir(), "journal")
 		kills := *killsFlag
 		if kills == 0 {
-			kills = handlerstest.ShortOrLong(5, 20)
+			kills = handlerstest.ShortOrLong(3, 20)
 		}
 		k := newKiller(t, kills)
 		command := append([]string{"env", "JOURNAL=" + journal, "KILLER=" + k.port()}, l.functionCommand(t, "kill")...)

@@ -20,18 +20,12 @@ import (
 // twice after deduplication. The short form has one kind without a snapshot, which waits for
 // late writes at its end.
 func TestAgeingUnderKills(t *testing.T) {
-	if testing.Short() {
-		t.Skip("kills processes for some time")
-	}
+	long.Only(t, "kills processes for ten seconds; TestNoDocumentAgesUnarchived of package archive has the same in one process")
 	t.Parallel()
 	drawSeed(t)
 	for _, kind := range []archive.Ageing{archive.AgeingTTL, archive.AgeingDelete} {
-		if long.Wanted() || kind == archive.AgeingTTL {
-			t.Run(string(kind), func(t *testing.T) { ageUnderKills(t, kind, *changes) })
-		}
-		if long.Wanted() {
-			t.Run(string(kind)+" with a snapshot and a gap", func(t *testing.T) { ageAfterGap(t, kind) })
-		}
+		t.Run(string(kind), func(t *testing.T) { ageUnderKills(t, kind, *changes) })
+		t.Run(string(kind)+" with a snapshot and a gap", func(t *testing.T) { ageAfterGap(t, kind) })
 	}
 }
 

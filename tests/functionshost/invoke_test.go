@@ -59,6 +59,7 @@ func TestEmptyAnswerHangsUntilTheTimeoutKills(t *testing.T) {
 
 // Timeouts restart the handler without filling the restart bucket.
 func TestTimeoutsAreNotCounted(t *testing.T) {
+	t.Parallel()
 	h := start(t, Options{FunctionTimeout: 300 * time.Millisecond})
 	for range 4 {
 		if r := within(t, h.FireTimer("slow", Timer{})); !errors.Is(r.Err, ErrFunctionTimeout) {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -84,7 +85,7 @@ func (r *response) http(req *http.Request, now time.Time) *http.Response {
 		header[name] = values[len(values)-1 : len(values) : len(values)]
 	}
 	for _, f := range r.header {
-		set(canonical(f.name), f.value)
+		set(answerField(f.name), f.value)
 	}
 	set("Content-Length", strconv.Itoa(len(r.body)))
 	set("Date", now.UTC().Format(http.TimeFormat))
@@ -105,6 +106,19 @@ type broken struct{}
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 func canonical(name string) string { return textproto.CanonicalMIMEHeaderKey(name) }
+
+// answerFields are the names of the fields of answers, which are few, and their canonical forms.
+var answerFields sync.Map
+
+// answerField is canonical for a field of an answer.
+func answerField(name string) string {
+	if known, ok := answerFields.Load(name); ok {
+		return known.(string)
+	}
+	form := canonical(name)
+	answerFields.Store(name, form)
+	return form
+}
 
 // ServeHTTP answers over a real connection. It takes the path as it was sent, so
 // it must not stand behind an [http.ServeMux].

@@ -98,6 +98,7 @@ func TestRecreatedContainerHasNewIdentity(t *testing.T) {
 }
 
 func TestDataDirectoryHasOneUser(t *testing.T) {
+	t.Parallel()
 	opts := &Options{Data: t.TempDir()}
 	newClient(t, opts)
 	if _, err := New(opts); err == nil || !strings.Contains(err.Error(), "in use") {

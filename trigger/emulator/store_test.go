@@ -110,6 +110,7 @@ func soundData(t *testing.T) []byte {
 }
 
 func TestCheckOfSoundData(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, dataFile), soundData(t), 0o600); err != nil {
 		t.Fatal(err)

@@ -39,6 +39,7 @@ func TestPoolAndTimeoutsAreParameters(t *testing.T) {
 
 // The parameters with the files of TLS are for certificates that the system does not know.
 func TestFilesOfTLSAreParameters(t *testing.T) {
+	t.Parallel()
 	config, files := handlerstest.Certificate(t)
 	server, err := miniredis.RunTLS(config)
 	if err != nil {
@@ -87,6 +88,7 @@ func TestBadURLsNameTheFix(t *testing.T) {
 // command's error says so. The test starts a process, because go-redis keeps the
 // stderr of its start.
 func TestUnreachableRedisWritesNothingToStderr(t *testing.T) {
+	t.Parallel()
 	const child = "HALLEY_TEST_REDIS_DOWN"
 	if os.Getenv(child) != "" {
 		client, err := Client("redis://127.0.0.1:1?max_retries=1")

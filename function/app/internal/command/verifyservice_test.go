@@ -42,6 +42,9 @@ func (f falsified) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 
 // TestCommandsOnSlowAccounts runs commands that wait for seconds, at once.
 func TestCommandsOnSlowAccounts(t *testing.T) {
+	if !handlerstest.IsLong() {
+		t.Skip("waits ten seconds for documents to expire, and for a silent account; package verify runs the same facts in simulated time: it runs if HALLEY_TEST_LONG is set")
+	}
 	silent := listenInSilence(t)
 	env := apptest.Complete("HALLEY_FUNCTIONS", "leaderboard", "HALLEY_CONTAINER_NAME", "results", "CosmosDB", connectionTo("http://"+silent))
 	accounts := serveFalsified(t, env)
@@ -49,9 +52,6 @@ func TestCommandsOnSlowAccounts(t *testing.T) {
 	t.Setenv("FUNCTIONS_APP_ROOT_PATH", t.TempDir())
 	t.Run("verify-service", func(t *testing.T) {
 		t.Parallel()
-		if !handlerstest.IsLong() { // read before the environment is cleaned
-			t.Skip("waits ten seconds for documents to expire; package verify runs the same facts in simulated time: it runs if HALLEY_TEST_LONG is set")
-		}
 		testVerifyServiceCommand(t, accounts)
 	})
 	t.Run("silent account", func(t *testing.T) {
