@@ -43,7 +43,7 @@ var costTable = []costTargets{
 
 // costPerChange measures the processor time and the allocations for a change.
 func (s *suite) costPerChange() (report.Section, error) {
-	section := report.Section{Title: "Cost of a change", Text: "Processor time is in CPU-seconds for a million changes of 1 KB in one range: of the whole process, in user and system mode. " +
+	section := report.Section{Title: "Cost of a change", Text: "Processor time is in CPU-seconds for a million changes of 1 KB in one range: of the whole process, in user and system mode, from the opened connection on, because the certificates of the system cost as much as thousands of changes. " +
 		"`read and split` has no leases, no handler and no checkpoints; azcosmos and @azure/cosmos have none either. The Java processor takes no turns: one process reads the feed again and again, and is measured once its code is compiled."}
 	changes, fewer := longFeed, shortFeed
 	if s.short {

@@ -66,6 +66,9 @@ func (c *floorClient) read(ctx context.Context, id int, etag string) (next strin
 // floorRead reads all ranges, one after the other, and discards them.
 func floorRead(ctx context.Context, s settings) (figures, error) {
 	c := newFloorClient(s)
+	if _, _, err := c.read(ctx, 0, "*"); err != nil { // opens the connection
+		return nil, err
+	}
 	m, pages := startMeter(), 0
 	for id := range s.Ranges {
 		etag, status, err := "", http.StatusOK, error(nil)

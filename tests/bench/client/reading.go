@@ -33,11 +33,11 @@ func readFeed(ctx context.Context, s settings) (figures, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, read := startMeter(), 0
-	ranges, err := items.Ranges(ctx)
+	ranges, err := items.Ranges(ctx) // opens the connection
 	if err != nil {
 		return nil, err
 	}
+	m, read := startMeter(), 0
 	for _, r := range ranges {
 		for request := (cosmos.FeedRequest{Range: r, MaxItems: s.Page}); ; {
 			page, err := items.ReadFeed(ctx, request)
@@ -82,6 +82,9 @@ func drainFeed(ctx context.Context, s settings) (figures, error) {
 func (s settings) drain(ctx context.Context, handle trigger.Handler) (figures, error) {
 	items, leases, err := s.containers()
 	if err != nil {
+		return nil, err
+	}
+	if _, err := items.Ranges(ctx); err != nil { // opens the connection
 		return nil, err
 	}
 	var times handlerTimes

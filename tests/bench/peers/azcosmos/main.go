@@ -85,13 +85,13 @@ func readFeed(ctx context.Context, database *azcosmos.DatabaseClient) (map[strin
 	if err != nil {
 		return nil, err
 	}
-	var before runtime.MemStats
-	runtime.ReadMemStats(&before)
-	cpu, changes := processorSeconds(), 0
-	ranges, err := container.ReadFeedRanges(ctx, nil)
+	ranges, err := container.ReadFeedRanges(ctx, nil) // opens the connection
 	if err != nil {
 		return nil, err
 	}
+	var before runtime.MemStats
+	runtime.ReadMemStats(&before)
+	cpu, changes := processorSeconds(), 0
 	for _, r := range ranges {
 		options := &azcosmos.ChangeFeedOptions{FeedRange: &r, MaxItemCount: int32(number("BENCH_PAGE"))}
 		for {
