@@ -79,7 +79,7 @@ func (s *scaffolded) checkSource(t *testing.T) {
 
 // A new app passes its checks and tests, runs in development and under the stand-in
 // host, and gets a further handler. Each step is one that its README names. The short form
-// has the development alone.
+// only develops it.
 func TestNewAppFromSourceToHost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds an app")

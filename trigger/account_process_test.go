@@ -42,7 +42,9 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	if flag.Lookup("test.bench").Value.String() == "" {
 		debug.SetGCPercent(800) // many short requests make much garbage
-		runtime.GOMAXPROCS(1)   // in virtual time goroutines wait for each other: another processor costs more than it gives
+		if os.Getenv("HALLEY_TEST_LONG") == "" {
+			runtime.GOMAXPROCS(1) // in virtual time goroutines wait for each other: another processor costs more than it gives
+		}
 	}
 	os.Exit(m.Run())
 }

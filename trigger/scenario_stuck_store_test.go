@@ -68,19 +68,20 @@ func TestStuckStoreStopsOneLaneAndSaysSo(t *testing.T) {
 	tests := map[string]struct {
 		sticks func(operation string, n int) bool
 		all    bool // also the other lanes wait: the keys are not known
+		isLong bool
 	}{
 		"a put":           {sticks: func(operation string, n int) bool { return operation == "put" && n == 1 }},
-		"puts for ever":   {sticks: func(operation string, _ int) bool { return operation == "put" }},
+		"puts for ever":   {sticks: func(operation string, _ int) bool { return operation == "put" }, isLong: true},
 		"a load":          {sticks: func(operation string, n int) bool { return operation == "load" && n == 1 }},
 		"a delete":        {sticks: func(operation string, n int) bool { return operation == "delete" && n == 1 }},
 		"the first list":  {sticks: func(operation string, n int) bool { return operation == "list" && n == 1 }, all: true},
-		"lists for ever":  {sticks: func(operation string, _ int) bool { return operation == "list" }, all: true},
-		"loads for ever":  {sticks: func(operation string, _ int) bool { return operation == "load" }},
+		"lists for ever":  {sticks: func(operation string, _ int) bool { return operation == "list" }, all: true, isLong: true},
+		"loads for ever":  {sticks: func(operation string, _ int) bool { return operation == "load" }, isLong: true},
 		"always the same": {sticks: func(operation string, _ int) bool { return operation == "delete" }},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if strings.HasSuffix(name, "for ever") {
+			if test.isLong {
 				inLongForm(t)
 			}
 			inWorld(t, 1, func(t *testing.T, w *world) {

@@ -48,7 +48,6 @@ func TestRequestsToTheAccountAreMeasured(t *testing.T) {
 
 // An attempt that gets no answer is repeated, so that it does not take the time of the call.
 func TestAttemptsAreBounded(t *testing.T) {
-	t.Parallel()
 	var puts atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // so that the server notices the end of the connection

@@ -85,7 +85,6 @@ func TestTarpitIsGivenUpAlone(t *testing.T) {
 // call must not fail because of them, or the overtaker's result would end as a
 // dead letter.
 func TestTarpitFitsIntoDeadlineOfCall(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t, nil) // 5 s
 	endpoint, _ := tarpit(t)
 	w.subscribeTo("mallory", endpoint, maxDevices)
@@ -104,7 +103,6 @@ func TestTarpitFitsIntoDeadlineOfCall(t *testing.T) {
 // Many due notifications of one player stay within the player's budget, also if
 // each request is a little faster than the timeout.
 func TestPlayerHasTimeBudget(t *testing.T) {
-	t.Parallel()
 	const timeout = 200 * time.Millisecond
 	w := newWorld(t, func(s *Settings) { s.SendTimeout, s.Top = handlers.Interval(timeout), 10 })
 	slow := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {

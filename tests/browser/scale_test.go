@@ -93,8 +93,8 @@ func letterID(letter map[string]any, i int) string {
 // the browser at most 100 ms at a time; these times depend on the machine. It measures, so no
 // other test runs beside it.
 func TestScaleStaysWithinBounds(t *testing.T) {
-	ranges, letters, timed := 150, 10_000, os.Getenv("HALLEY_TEST_LONG") == "all"
-	if timed {
+	ranges, letters, isLong := 150, 10_000, os.Getenv("HALLEY_TEST_LONG") == "all"
+	if isLong {
 		ranges, letters = 1000, 100_000
 	}
 	f := newFleetOf(t, ranges, map[string]string{
@@ -114,13 +114,13 @@ func TestScaleStaysWithinBounds(t *testing.T) {
 		globalThis.added = 0; new MutationObserver(l => { for (const m of l) added += m.addedNodes.length }).observe(document.body, { childList: true, subtree: true })`))
 	measured := evaluate[struct{ Paint, Longest, Heap, Elements, Added float64 }](p, `new Promise(done => setTimeout(() => done({
 		paint: performance.getEntriesByName('first-contentful-paint')[0].startTime, longest, added,
-		elements: document.querySelectorAll('*').length, heap: performance.memory.usedJSHeapSize / 2 ** 20 }), 10000))`)
-	t.Logf("%d ranges, %d dead letters: first paint after %.0f ms, rows %v after the page was live, %.0f elements, %.0f nodes added in 10 s, longest task of them %.0f ms (0 is below 50), heap %.1f MiB",
+		elements: document.querySelectorAll('*').length, heap: performance.memory.usedJSHeapSize / 2 ** 20 }), 16000))`)
+	t.Logf("%d ranges, %d dead letters: first paint after %.0f ms, rows %v after the page was live, %.0f elements, %.0f nodes added in 16 s, longest task of them %.0f ms (0 is below 50), heap %.1f MiB",
 		ranges, letters, measured.Paint, rows.Round(time.Millisecond), measured.Elements, measured.Added, measured.Longest, measured.Heap)
 	if measured.Elements > 6000 || measured.Added > 500 || measured.Heap > 64 {
 		t.Error("want 6,000 elements, 500 added nodes and 64 MiB at most")
 	}
-	if timed && (measured.Paint > 1000 || measured.Longest > 100) {
+	if isLong && (measured.Paint > 1000 || measured.Longest > 100) {
 		t.Error("want 1,000 ms and 100 ms at most")
 	}
 	if bad := p.complaints(); len(bad) > 0 {

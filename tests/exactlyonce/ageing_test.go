@@ -17,8 +17,7 @@ import (
 
 // Hosts are killed while they archive changes and have documents age out, with a split and
 // crashes of the sink. No document may age that is not archived, and nothing may be archived
-// twice after deduplication. The short form has one kind without a snapshot, which waits for
-// late writes at its end.
+// twice after deduplication.
 func TestAgeingUnderKills(t *testing.T) {
 	long.Only(t, "kills processes for ten seconds; TestNoDocumentAgesUnarchived of package archive has the same in one process")
 	t.Parallel()

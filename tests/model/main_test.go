@@ -1,17 +1,17 @@
 package model
 
 import (
+	"flag"
 	"os"
 	"runtime/debug"
 	"testing"
-
-	"halley/tests/long"
 )
 
-// A search holds all states that it has seen: more memory saves collections. All searches
+// A search holds all states that it has seen: more memory saves collections. The larger worlds
 // have too many states for that.
 func TestMain(m *testing.M) {
-	if !long.All() {
+	flag.Parse()
+	if !*larger {
 		debug.SetGCPercent(800)
 	}
 	os.Exit(m.Run())

@@ -27,7 +27,7 @@ func newHTTPTransport() httpTransport {
 		Protocols:           protocols,
 		DisableCompression:  true,
 		MaxIdleConns:        1000,
-		MaxIdleConnsPerHost: 2 * maxFeedReads, // more connections are those of many lease writes at once, at a start or a stop
+		MaxIdleConnsPerHost: 1000, // lease writes of all ranges may be under way; see maxFeedReads for the others
 		IdleConnTimeout:     90 * time.Second,
 		TLSHandshakeTimeout: 10 * time.Second,
 		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12},

@@ -85,7 +85,7 @@ func (r *response) http(req *http.Request, now time.Time) *http.Response {
 		header[name] = values[len(values)-1 : len(values) : len(values)]
 	}
 	for _, f := range r.header {
-		set(answerField(f.name), f.value)
+		set(canonicalAnswerName(f.name), f.value)
 	}
 	set("Content-Length", strconv.Itoa(len(r.body)))
 	set("Date", now.UTC().Format(http.TimeFormat))
@@ -107,16 +107,16 @@ func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 func canonical(name string) string { return textproto.CanonicalMIMEHeaderKey(name) }
 
-// answerFields are the names of the fields of answers, which are few, and their canonical forms.
-var answerFields sync.Map
+// answerNames maps the header names that answers have, which are few, to their canonical forms.
+var answerNames sync.Map
 
-// answerField is canonical for a field of an answer.
-func answerField(name string) string {
-	if known, ok := answerFields.Load(name); ok {
-		return known.(string)
+// canonicalAnswerName returns the canonical form of a header name that answers have.
+func canonicalAnswerName(name string) string {
+	if form, ok := answerNames.Load(name); ok {
+		return form.(string)
 	}
 	form := canonical(name)
-	answerFields.Store(name, form)
+	answerNames.Store(name, form)
 	return form
 }
 

@@ -43,7 +43,7 @@ func (f falsified) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 // TestCommandsOnSlowAccounts runs commands that wait for seconds, at once.
 func TestCommandsOnSlowAccounts(t *testing.T) {
 	if !handlerstest.IsLong() {
-		t.Skip("waits ten seconds for documents to expire, and for a silent account; package verify runs the same facts in simulated time: it runs if HALLEY_TEST_LONG is set")
+		t.Skip("waits ten seconds for documents to expire, and for an account that does not answer; package verify runs the facts of the first in simulated time: it runs if HALLEY_TEST_LONG is set")
 	}
 	silent := listenInSilence(t)
 	env := apptest.Complete("HALLEY_FUNCTIONS", "leaderboard", "HALLEY_CONTAINER_NAME", "results", "CosmosDB", connectionTo("http://"+silent))

@@ -142,7 +142,6 @@ func TestDevOnTerminals(t *testing.T) {
 	t.Parallel()
 	for _, size := range []struct{ columns, rows int }{{80, 24}, {120, 40}} {
 		t.Run(fmt.Sprintf("%dx%d", size.columns, size.rows), func(t *testing.T) {
-			t.Parallel()
 			var out bytes.Buffer
 			o := runFlags{For: 1500 * time.Millisecond, Rate: 100, Hosts: 3, SplitAfter: 400 * time.Millisecond, Poison: 10}
 			sum, err := run(t.Context(), devApp(), o, terminalScreen(&out, size.columns))

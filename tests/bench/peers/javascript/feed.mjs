@@ -8,6 +8,7 @@ const { ChangeFeedStartFrom, CosmosClient } = createRequire(`${process.env.BENCH
 const client = new CosmosClient({ endpoint: process.env.BENCH_ENDPOINT, key: process.env.BENCH_KEY });
 const container = client.database("bench").container("items");
 
+await container.read(); // opens the connection
 const before = process.cpuUsage();
 const feed = container.items.getChangeFeedIterator({
   changeFeedStartFrom: ChangeFeedStartFrom.Beginning(),

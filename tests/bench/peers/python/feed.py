@@ -12,6 +12,7 @@ from azure.cosmos import CosmosClient
 client = CosmosClient(os.environ["BENCH_ENDPOINT"], os.environ["BENCH_KEY"])
 container = client.get_database_client("bench").get_container_client("items")
 
+container.read()  # opens the connection
 before = time.process_time()
 changes = 0
 for page in container.query_items_change_feed(start_time="Beginning", max_item_count=int(os.environ["BENCH_PAGE"])).by_page():
