@@ -30,6 +30,7 @@ func (k kind) ofOperator() kind {
 // for all.
 func (w *world) operate(c class, d dice) string {
 	w.lives["operator"]++
+	w.commands++
 	p := &process{
 		w: w, owner: "operator", name: "operator." + strconv.Itoa(w.lives["operator"]), tool: true, command: c,
 		cut: make(chan struct{}), sequences: map[string]int{}, unheard: map[string]time.Time{}, unread: map[string]leaseSpan{},
@@ -58,7 +59,10 @@ func (w *world) operate(c class, d dice) string {
 		if err == nil {
 			err = control.Apply(ctx, plan)
 		}
-		w.later(0, "operated/"+p.name, func() { w.log.add(time.Since(w.began), "operated", fmt.Sprint(c, ranges, err != nil)) })
+		w.later(0, "operated/"+p.name, func() {
+			w.commands--
+			w.log.add(time.Since(w.began), "operated", fmt.Sprint(c, ranges, err != nil))
+		})
 	})
 	return p.name
 }

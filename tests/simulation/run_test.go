@@ -151,7 +151,7 @@ const unchanged history.Rule = "bytes of changes"
 // changes its owner afterwards, and stops the hosts gracefully.
 func (w *world) finishWork() {
 	deadline := time.Now().Add(deliveryLimit)
-	for (w.undelivered() > 0 || len(w.unaccompanied()) > 0 || len(w.living()) < 2 || w.anyPaused() || len(w.postponedKeys()) > 0) && time.Now().Before(deadline) {
+	for (w.undelivered() > 0 || len(w.unaccompanied()) > 0 || len(w.living()) < 2 || w.commands > 0 || w.anyPaused() || len(w.postponedKeys()) > 0) && time.Now().Before(deadline) {
 		if w.anyPaused() {
 			w.operate(resuming, w.swarm.dice("resume all"))
 		}

@@ -51,6 +51,7 @@ type world struct {
 	feedSlow    time.Time     // until then the monitored container refuses feed reads
 	feedRefusal fate          // of a feed read until then
 	fault       history.Event // that is beginning
+	commands    int           // of operators that are under way
 	recovering  bool          // no more faults are begun
 	ending      bool          // no more restarts
 	silent      bool          // no more writes
