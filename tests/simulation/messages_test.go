@@ -111,12 +111,13 @@ func (w *world) hide(m *message, p *process, delivery int) {
 	})
 }
 
-// markOf returns the mark of the range's lease, "" if it has none, or another owner since.
+// markOf returns the mark of the range's lease, "" if it has none, or another owner since, or no
+// host can read it.
 func (w *world) markOf(token string) (mark string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, l := range w.leases {
-		if fields := strings.SplitN(l.marked, " ", 3); l.token == token && len(fields) == 3 && fields[2] == l.owner {
+		if fields := strings.SplitN(l.marked, " ", 3); l.token == token && !w.broken[l.key()] && len(fields) == 3 && fields[2] == l.owner {
 			mark = max(mark, l.marked) // a duplicate may have another one
 		}
 	}
