@@ -172,7 +172,10 @@ var splits = []mutant{
 		{"trigger/internal/lease/held.go", "setEpoch(missing, highest+1)", "setEpoch(missing, highest-1)"},
 	}},
 	{"child-retired-while-its-parent-splits", "a child that its parent's owner counts on is kept", []edit{
-		{"trigger/internal/lease/index.go", " || !o.Splitting()", " || true"},
+		{"trigger/internal/lease/index.go", "mayBeParent && o.Splitting()", "mayBeParent && false"},
+	}},
+	{"child-of-a-merge-retired-while-its-parent-splits", "the lease by keys that a merge leaves is kept for the owner of the lease that it replaces", []edit{
+		{"trigger/internal/lease/index.go", " || l.byKeys && !o.byKeys && o.span.equalTo(l.span)", ""},
 	}},
 	{"counts-on-a-retiring-child", "a split does not count on a lease that its owner is about to retire", []edit{
 		{"trigger/internal/lease/held.go", "if o := index.retiringInside(parent); o != nil {", "if o := index.retiringInside(parent); o != nil && false {"},

@@ -127,6 +127,11 @@ func TestSupersededNeedsHigherEpochsOverAllKeys(t *testing.T) {
 	parent := leaseOf(5, Span{"", "20"})
 	parting := leaseOf(6, Span{"", "FF"})
 	parting.properties[splittingProperty] = "1"
+	whole := leaseOf(6, parent.span)
+	whole.id, whole.byKeys = "whole", false
+	replaced := whole.clone()
+	replaced.properties = map[string]string{splittingProperty: "1"}
+	setEpoch([]*Lease{replaced}, 6)
 	tests := []struct {
 		name   string
 		others []*Lease
@@ -139,6 +144,8 @@ func TestSupersededNeedsHigherEpochsOverAllKeys(t *testing.T) {
 		{"a tombstone", []*Lease{leaseOf(6, Span{"", "10"}), dead}, false},
 		{"one lease over more keys", []*Lease{leaseOf(6, Span{"", "FF"})}, true},
 		{"a lease over more keys that is being split", []*Lease{parting}, false},
+		{"a lease of the whole range", []*Lease{whole}, true},
+		{"a lease of the whole range that one by keys replaces", []*Lease{replaced}, false},
 	}
 	for _, test := range tests {
 		if got := NewIndex(append(test.others, parent)).Superseded(parent); got != test.want {

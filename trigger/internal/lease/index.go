@@ -50,14 +50,16 @@ func (i *Index) overlapping(s Span) (found []*Lease) {
 // retired lease that a late request of a dead host has created again. The other leases
 // have delivered, or will deliver, each change that l has not. A lease beyond the span
 // that is being split does not count: it may be the parent of l, acquired again since,
-// and its owner counts on l. See [Held.StillSuperseded].
+// and its owner counts on l. So may one that has the span of l, if only l is by keys, which
+// is how a merge leaves them. See [Held.StillSuperseded].
 func (i *Index) Superseded(l *Lease) bool {
 	if !l.span.isKnown() {
 		return false
 	}
 	var spans []Span
 	for _, o := range i.overlapping(l.span) {
-		if o.id != l.id && o.Epoch() > l.Epoch() && (l.span.containsSpan(o.span) || !o.Splitting()) {
+		mayBeParent := !l.span.containsSpan(o.span) || l.byKeys && !o.byKeys && o.span.equalTo(l.span)
+		if o.id != l.id && o.Epoch() > l.Epoch() && !(mayBeParent && o.Splitting()) {
 			spans = append(spans, o.span)
 		}
 	}
