@@ -61,18 +61,20 @@ type document struct {
 // inLongForm skips a case that has quicker neighbours, unless the long forms run.
 func inLongForm(t *testing.T) {
 	t.Helper()
-	if shortOrLong(0, 1) == 0 {
+	if !isLong() {
 		t.Skip("like the others: it runs if HALLEY_TEST_LONG is set")
 	}
 }
 
 // shortOrLong returns the size of a test in its short or its long form.
 func shortOrLong(short, long int) int {
-	if os.Getenv("HALLEY_TEST_LONG") == "" {
-		return short
+	if isLong() {
+		return long
 	}
-	return long
+	return short
 }
+
+func isLong() bool { return os.Getenv("HALLEY_TEST_LONG") != "" }
 
 // inWorld runs test in a bubble, on a container with a number of ranges.
 func inWorld(t *testing.T, ranges int, test func(t *testing.T, w *world)) {

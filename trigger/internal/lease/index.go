@@ -48,10 +48,10 @@ func (i *Index) overlapping(s Span) (found []*Lease) {
 // Superseded reports whether other leases have replaced l: leases of higher epochs
 // cover all of its span. That is so for a parent whose children all exist, and for a
 // retired lease that a late request of a dead host has created again. The other leases
-// have delivered, or will deliver, each change that l has not. A lease beyond the span
-// that is being split does not count: it may be the parent of l, acquired again since,
-// and its owner counts on l. So may one that has the span of l, if only l is by keys, which
-// is how a merge leaves them. See [Held.StillSuperseded].
+// have delivered, or will deliver, each change that l has not. A lease that is being split
+// does not count if it may be the parent of l, acquired again since: its owner counts on l.
+// A parent has more keys than l, or, after a merge, the same keys while only l is by keys.
+// See [Held.StillSuperseded].
 func (i *Index) Superseded(l *Lease) bool {
 	if !l.span.isKnown() {
 		return false
