@@ -56,6 +56,7 @@ type Limits struct {
 	Memory          int64         // bytes that a host may hold
 	Drains          bool          // hosts acquire leases only when there are new changes, and release them when caught up
 	StopGrace       time.Duration // within which a host that is asked to stop ends its work
+	StuckGrace      time.Duration // how long an owner waits for calls that ignore the end of their context
 	Slack           time.Duration // that real processes and clocks may add to each limit
 	Poll            time.Duration // between two reads of an idle range
 	Window          int           // handled changes that may be redelivered after an orderly release

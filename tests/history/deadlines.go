@@ -30,7 +30,7 @@ type handover struct {
 
 type vanished struct {
 	span
-	owner    string // host
+	owner    holder // of any epoch
 	position int64
 	since    time.Time
 }
@@ -110,7 +110,7 @@ func (c *checker) judgeDeadlines() {
 		}
 	}
 	for lid, v := range c.vanished {
-		if c.now.Sub(v.since) > c.returnLimit() {
+		if c.now.After(c.returnsBy(v)) {
 			c.returned(lid, v)
 		}
 	}
@@ -187,9 +187,19 @@ func (c *checker) handedOver(lid string, h handover) {
 // readLimit is the time within which a host reads a range for the first time.
 func (c *checker) readLimit() time.Duration { return promptly + c.limits.Slack + c.limits.ReadWait }
 
-// returnLimit is the time within which a deleted lease must exist again.
-func (c *checker) returnLimit() time.Duration {
-	return 2*c.limits.AcquireInterval + promptly + c.limits.Slack
+// returnsBy is when a deleted lease must exist again. Its owner first waits for its calls,
+// which may ignore the end of their context.
+func (c *checker) returnsBy(v vanished) time.Time {
+	limit := promptly + c.limits.Slack
+	end := v.since.Add(2*c.limits.AcquireInterval + limit)
+	last := end.Add(c.limits.StuckGrace)
+	afterCalls := c.worked[v.owner].Add(c.limits.AcquireInterval + limit)
+	switch {
+	case c.inCall(v.owner.host, v.owner.token), afterCalls.After(last):
+		return last
+	default:
+		return later(end, afterCalls)
+	}
 }
 
 // deleted is called before a lease is deleted by tampering. If others cover its keys, as
@@ -200,7 +210,7 @@ func (c *checker) deleted(e Event) {
 	if l == nil || !c.onlyCovers(l) || l.tombstone || !l.paused.IsZero() || l.tampered > 0 || !c.works(l.host) || c.limits.Drains || c.limits.AcquireInterval == 0 || len(c.duplicated) > 0 {
 		return
 	}
-	c.vanished[e.lid()] = vanished{l.span, l.host, l.position, e.Time}
+	c.vanished[e.lid()] = vanished{l.span, holder{l.host, tenure{token: l.token}}, l.position, e.Time}
 }
 
 // onlyCovers reports whether some key of a lease has no other lease.
@@ -215,7 +225,7 @@ func (c *checker) returned(lid string, v vanished) {
 		return
 	}
 	if !c.covers(v.span) {
-		c.violate(LeaseReturns, "lease %q was deleted under %q, and %s later no lease covers its keys", lid, v.owner, c.now.Sub(v.since).Round(time.Second))
+		c.violate(LeaseReturns, "lease %q was deleted under %q, and %s later no lease covers its keys", lid, v.owner.host, c.now.Sub(v.since).Round(time.Second))
 	}
 }
 
@@ -223,7 +233,7 @@ func (c *checker) returned(lid string, v vanished) {
 // ends the deadline.
 func (c *checker) mustReturn(lid string, v vanished) bool {
 	delete(c.vanished, lid)
-	if !c.works(v.owner) || !c.undisturbed(v.owner, v.since) || c.throttled(v.since) {
+	if !c.works(v.owner.host) || !c.undisturbed(v.owner.host, v.since) || c.throttled(v.since) {
 		return false
 	}
 	c.report.count(LeaseReturns, 1, 0)

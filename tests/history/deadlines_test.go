@@ -11,7 +11,7 @@ import (
 
 // prompt judges the limits of all transitions.
 var prompt = Limits{
-	Expiration: time.Minute, AcquireInterval: 13 * time.Second, StopGrace: 10 * time.Second, Poll: 5 * time.Second, Window: 2, MaxAhead: 2,
+	Expiration: time.Minute, AcquireInterval: 13 * time.Second, StopGrace: 10 * time.Second, StuckGrace: 10 * time.Second, Poll: 5 * time.Second, Window: 2, MaxAhead: 2,
 }
 
 // pair is a fleet of x, which owns lease "0" in epoch 1, and y.
@@ -139,6 +139,14 @@ func TestTransitionsArePrompt(t *testing.T) {
 
 		{"deleted and created again", pair().tamper(Deleted, 1, 0).lease(Create, "x", 2, 0).at(26 * time.Second), nil},
 		{"deleted and created late", pair().tamper(Deleted, 1, 0).lease(Create, "x", 2, 0).at(5 * time.Minute), []Rule{LeaseReturns}},
+		{"deleted while a call ignores its context", pair().write(1, "a").begin("x", 1, 1).tamper(Deleted, 1, 0).wait(30*time.Second).lease(Create, "y", 2, 0).
+			lease(Acquire, "y", 3, 0).call("y", 3, Handled, 1), nil},
+		{"deleted while a call never ends", pair().write(1, "a").begin("x", 1, 1).tamper(Deleted, 1, 0).wait(40*time.Second).lease(Create, "y", 2, 0).
+			lease(Acquire, "y", 3, 0).call("y", 3, Handled, 1), []Rule{LeaseReturns}},
+		{"deleted shortly before a call ends", pair().write(1, "a").begin("x", 1, 1).tamper(Deleted, 1, 0).wait(20*time.Second).end("x", Handled).
+			wait(9*time.Second).lease(Create, "x", 2, 0), nil},
+		{"deleted long before a call ends", pair().write(1, "a").begin("x", 1, 1).tamper(Deleted, 1, 0).wait(10*time.Second).end("x", Handled).
+			wait(20*time.Second).lease(Create, "x", 2, 0), []Rule{LeaseReturns}},
 		{"deleted for good", pair().tamper(Deleted, 1, 0).later(5 * time.Minute), []Rule{LeaseReturns}},
 		{"created again at the beginning", pair().write(1, "a").call("x", 1, Handled, 1).lease(Checkpoint, "x", 1, 1).tamper(Deleted, 1, 1).
 			lease(Create, "x", 2, 0), []Rule{LeaseReturns}},

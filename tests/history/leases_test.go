@@ -94,7 +94,7 @@ func (s *story) begin(host string, epoch int64, seqs ...int64) *story {
 }
 
 func (s *story) end(host string, v Verdict, failed ...int64) *story {
-	e := Event{Kind: End, Host: host, Call: s.calls, Verdict: v}
+	e := Event{Kind: End, Host: host, Range: "0", Call: s.calls, Verdict: v}
 	for _, seq := range failed {
 		e.Failed = append(e.Failed, Ref{"k", seq})
 	}

@@ -242,6 +242,7 @@ func (s *swarm) limits() history.Limits {
 		RenewInterval:   o.LeaseRenewInterval,
 		Drains:          s.tick > 0,
 		StopGrace:       o.StopGrace,
+		StuckGrace:      o.StuckGrace,
 		Poll:            cmp.Or(s.function.FeedPollDelay, o.FeedPollDelay),
 		MaxAhead:        cmp.Or(s.function.MaxAhead, 1000),
 	}
