@@ -112,14 +112,22 @@ func (w *world) hide(m *message, p *process, delivery int) {
 }
 
 // markOf returns the mark of the range's lease, "" if it has none, or another owner since, or no
-// host can read it.
+// host can read it, or hosts may use a duplicate of it.
 func (w *world) markOf(token string) (mark string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	found := 0
 	for _, l := range w.leases {
-		if fields := strings.SplitN(l.marked, " ", 3); l.token == token && !w.broken[l.key()] && len(fields) == 3 && fields[2] == l.owner {
-			mark = max(mark, l.marked) // a duplicate may have another one
+		if l.token != token {
+			continue
 		}
+		found++
+		if fields := strings.SplitN(l.marked, " ", 3); !w.broken[l.key()] && len(fields) == 3 && fields[2] == l.owner {
+			mark = l.marked
+		}
+	}
+	if found > 1 {
+		return ""
 	}
 	return mark
 }
