@@ -36,3 +36,46 @@ func TestRequestsDoNotWaitForEachOther(t *testing.T) {
 		p.close() // a goroutine that stayed would fail the test
 	})
 }
+
+func TestRequestsInTurnWaitForAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newRequestPool()
+		defer p.close()
+		began := time.Now()
+		var underWay, most atomic.Int64
+		var running sync.WaitGroup
+		for range 3 * maxTogether {
+			running.Go(func() {
+				p.runInTurn(func() {
+					most.Store(max(most.Load(), underWay.Add(1)))
+					time.Sleep(maxTurn / 4)
+					underWay.Add(-1)
+				})
+			})
+		}
+		running.Wait()
+		if took := time.Since(began); most.Load() != maxTogether || took != 3*maxTurn/4 {
+			t.Errorf("%d requests at a time, all within %v", most.Load(), took)
+		}
+	})
+}
+
+func TestRequestDoesNotWaitForThoseWithoutAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newRequestPool()
+		defer p.close()
+		answers := make(chan struct{})
+		var running sync.WaitGroup
+		for range maxTogether {
+			running.Go(func() { p.runInTurn(func() { <-answers }) })
+		}
+		synctest.Wait()
+		began := time.Now()
+		p.runInTurn(func() {})
+		if took := time.Since(began); took != maxTurn {
+			t.Errorf("the request waits for %v, want %v", took, maxTurn)
+		}
+		close(answers)
+		running.Wait()
+	})
+}

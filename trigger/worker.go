@@ -157,7 +157,7 @@ func (w *rangeWorker) workRange(ctx context.Context) error {
 
 	defer onEnd(ctx, func() { stopReading(errStopping) })()
 	defer onEnd(w.stop.calls, func() { end(errStopping) })()
-	w.held.RunRequest = w.host.requests.run
+	w.held.RunRequest = w.host.requests.runInTurn
 	w.held.OnReleaseRequest = func(pause *lease.Pause) {
 		if w.seenPause = pause; pause != nil {
 			stopReading(errPaused)
@@ -278,9 +278,11 @@ func (w *rangeWorker) concludeLease(err error, children []*lease.Lease) error {
 		}
 		w.endSnapshot(err)
 		w.endFailover(err)
-		if err := w.held.Release(ctx); err != nil {
-			w.log.Warn("could not release lease; it will expire", slog.Any("error", err))
-		}
+		w.host.requests.runInTurn(func() {
+			if err := w.held.Release(ctx); err != nil {
+				w.log.Warn("could not release lease; it will expire", slog.Any("error", err))
+			}
+		})
 	}
 	w.rangeStats.close()
 	reason, cause := reasonOf(err), err
