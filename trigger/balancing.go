@@ -14,7 +14,7 @@ import (
 // leases at 15 ms a request take half a second.
 const acquireParallel = 32
 
-// maxWatched is the number of requested leases that a function reads every second
+// maxWatched is the number of requested leases that a function reads again and again
 // until they are released. Others are watched when one of these is decided, or
 // acquired by the next pass.
 const maxWatched = 64

@@ -32,7 +32,7 @@ type functionRunner struct {
 	sharedReads *feed.SharedReads // of the functions that read the same pages, or nil; set by shareReads
 	sharedPlace int               // among these functions; likewise
 	stop        *stopBudget       // set by beginStopBudget
-	watchSlots  chan struct{}     // bounds the requested leases that are read every second
+	watchSlots  chan struct{}     // bounds the requested leases that are watched
 	watched     sync.Map          // tokens of requested leases that are watched, or wait for a slot
 
 	rateLimit, readLimit *limiter // of Function.Rate and Function.ReadRequestUnits

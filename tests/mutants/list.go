@@ -103,6 +103,12 @@ var ownership = []mutant{
 	{"handover-in-mid-batch", "a handover happens after the running batch", []edit{
 		{"trigger/worker.go", "stopReading(errHandedOver)", "w.endWork(errHandedOver)"},
 	}},
+	{"released-range-waits-for-a-whole-poll", "a busy range that is handed over has no owner for a part of a second", []edit{
+		{"trigger/internal/lease/set.go", "min(max(time.Since(requested)/4, leastHandoverPoll), handoverPoll)", "handoverPoll"},
+	}},
+	{"requests-wait-for-those-without-answer", "no lease write waits for others that get no answer", []edit{
+		{"trigger/requestpool.go", "\tcase <-late.C:\n\t\treturn false\n", ""},
+	}},
 	{"busy-owner-robbed", "a lease is not taken from a busy owner that renews it", []edit{
 		{"trigger/internal/lease/balance.go", "Free: l.Free(now, expiration), Halley", "Free: l.Free(now, expiration) || l.properties[busyProperty] != \"\", Halley"},
 	}},

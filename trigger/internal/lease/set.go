@@ -292,10 +292,14 @@ func (s *Set) RequestHandover(ctx context.Context, l *Lease) (*Lease, error) {
 	}
 }
 
-// handoverPoll is the wait between two reads of a requested lease. The range has no
-// owner between the release and the read that sees it, at most about 1 s with the
-// request. A read that finds no change costs one request unit.
-const handoverPoll = 900 * time.Millisecond
+// handoverPoll is the wait between two reads of a requested lease: a quarter of the time since
+// the request, within these bounds. The range has no owner from the release to the read that
+// sees it. The owner of a busy range releases it within a second or two, that of an idle one
+// with its next renewal. A read that finds no change costs one request unit.
+const (
+	leastHandoverPoll = 200 * time.Millisecond
+	handoverPoll      = 900 * time.Millisecond
+)
 
 // AwaitHandover returns a requested lease once its owner has released it. It ends
 // with an error when this host's request is not pending any more: another host has
@@ -303,8 +307,9 @@ const handoverPoll = 900 * time.Millisecond
 // plan. A read that fails is repeated, and so is one that does not find the document: one
 // answer may be wrong.
 func (s *Set) AwaitHandover(ctx context.Context, l *Lease) (*Lease, error) {
+	requested := time.Now()
 	for isGone := false; ; {
-		if err := backoff.Sleep(ctx, handoverPoll); err != nil {
+		if err := backoff.Sleep(ctx, min(max(time.Since(requested)/4, leastHandoverPoll), handoverPoll)); err != nil {
 			return nil, err
 		}
 		fresh, err := s.readRequested(ctx, l)
