@@ -104,7 +104,7 @@ var ownership = []mutant{
 		{"trigger/worker.go", "stopReading(errHandedOver)", "w.endWork(errHandedOver)"},
 	}},
 	{"released-range-waits-for-a-whole-poll", "a busy range that is handed over has no owner for a part of a second", []edit{
-		{"trigger/internal/lease/set.go", "min(max(time.Since(requested)/4, leastHandoverPoll), handoverPoll)", "handoverPoll"},
+		{"trigger/internal/lease/set.go", "leastHandoverPoll = 200 * time.Millisecond", "leastHandoverPoll = 900 * time.Millisecond"},
 	}},
 	{"requests-wait-for-those-without-answer", "no lease write waits for others that get no answer", []edit{
 		{"trigger/requestpool.go", "\tcase <-late.C:\n\t\treturn false\n", ""},
