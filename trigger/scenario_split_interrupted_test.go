@@ -224,3 +224,43 @@ func TestLeaseCreatedLateIsRetiredUnread(t *testing.T) {
 		})
 	}
 }
+
+// The parent of two leases is created again late. The host that acquires it, to retire it, dies:
+// its epoch is above theirs then, and they stay.
+func TestLeaseAcquiredToBeRetiredReplacesNone(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		stop := w.startHost(w.host("a", w.recorder("a")))
+		w.writeMany("before", 20)
+		time.Sleep(time.Minute)
+		late := w.leaseDocuments()["0"].clone()
+		heirs, err := w.account.Split("db", "items", "0")
+		must(t, err)
+		time.Sleep(time.Minute)
+		stop()
+		late.owner, late.continuation, late.properties = "", "", map[string]string{epochProperty: "1"}
+		w.createLease(late)
+		r := w.host("crashed", w.recorder("crashed")).functionRunners[0]
+		must(t, r.prepareLeases(t.Context()))
+		leases, err := r.listCandidates(t.Context())
+		must(t, err)
+		i := slices.IndexFunc(leases, func(l *lease.Lease) bool { return l.Token() == "0" })
+		_, err = r.acquireLease(t.Context(), leases[i], true)
+		must(t, err)
+
+		stop = w.startHost(w.host("b", w.recorder("b")))
+		w.writeMany("after", 20)
+		time.Sleep(30 * time.Second)
+		for _, token := range heirs {
+			if l := w.leaseDocuments()[token]; l == nil || l.owner != "b" {
+				t.Errorf("lease %s is %+v", token, l)
+			}
+		}
+		time.Sleep(2 * time.Minute)
+		stop()
+		if l := w.leaseDocuments()["0"]; l != nil {
+			t.Errorf("the late lease still exists: %+v", l)
+		}
+		w.checkNoGaps()
+		w.checkComplete(0)
+	})
+}

@@ -183,6 +183,9 @@ var splits = []mutant{
 	{"child-of-a-merge-retired-while-its-parent-splits", "the lease by keys that a merge leaves is kept for the owner of the lease that it replaces", []edit{
 		{"trigger/internal/lease/index.go", " || l.byKeys && !o.byKeys && o.span.equalTo(l.span)", ""},
 	}},
+	{"retired-for-a-lease-that-is-retired", "a lease that was acquired to be retired replaces no other", []edit{
+		{"trigger/internal/lease/index.go", " && !o.Retiring()", ""},
+	}},
 	{"counts-on-a-retiring-child", "a split does not count on a lease that its owner is about to retire", []edit{
 		{"trigger/internal/lease/held.go", "if o := index.retiringInside(parent); o != nil {", "if o := index.retiringInside(parent); o != nil && false {"},
 	}},

@@ -127,6 +127,8 @@ func TestSupersededNeedsHigherEpochsOverAllKeys(t *testing.T) {
 	parent := leaseOf(5, Span{"", "20"})
 	parting := leaseOf(6, Span{"", "FF"})
 	parting.properties[splittingProperty] = "1"
+	leaving := leaseOf(6, Span{"", "FF"})
+	leaving.properties[retiringProperty] = "1"
 	whole := leaseOf(6, parent.span)
 	whole.id, whole.byKeys = "whole", false
 	replaced := whole.clone()
@@ -144,6 +146,7 @@ func TestSupersededNeedsHigherEpochsOverAllKeys(t *testing.T) {
 		{"a tombstone", []*Lease{leaseOf(6, Span{"", "10"}), dead}, false},
 		{"one lease over more keys", []*Lease{leaseOf(6, Span{"", "FF"})}, true},
 		{"a lease over more keys that is being split", []*Lease{parting}, false},
+		{"a lease over more keys that is to be retired", []*Lease{leaving}, false},
 		{"a lease of the whole range", []*Lease{whole}, true},
 		{"a lease of the whole range that one by keys replaces", []*Lease{replaced}, false},
 	}

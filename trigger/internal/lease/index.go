@@ -48,9 +48,10 @@ func (i *Index) overlapping(s Span) (found []*Lease) {
 // Superseded reports whether other leases have replaced l: leases of higher epochs
 // cover all of its span. That is so for a parent whose children all exist, and for a
 // retired lease that a late request of a dead host has created again. The other leases
-// have delivered, or will deliver, each change that l has not. A lease that is being split
-// does not count if it may be the parent of l, acquired again since: its owner counts on l.
-// A parent has more keys than l, or, after a merge, the same keys while only l is by keys.
+// have delivered, or will deliver, each change that l has not. Two kinds of them do not count:
+// their epochs are high because they were acquired again since. One that is being split may be
+// the parent of l, and its owner counts on l. A parent has more keys than l, or, after a merge,
+// the same keys while only l is by keys. One that was acquired to be retired may give way to l.
 // See [Held.StillSuperseded].
 func (i *Index) Superseded(l *Lease) bool {
 	if !l.span.isKnown() {
@@ -59,7 +60,7 @@ func (i *Index) Superseded(l *Lease) bool {
 	var spans []Span
 	for _, o := range i.overlapping(l.span) {
 		mayBeParent := !l.span.containsSpan(o.span) || l.byKeys && !o.byKeys && o.span.equalTo(l.span)
-		if o.id != l.id && o.Epoch() > l.Epoch() && !(mayBeParent && o.Splitting()) {
+		if o.id != l.id && o.Epoch() > l.Epoch() && !(mayBeParent && o.Splitting()) && !o.Retiring() {
 			spans = append(spans, o.span)
 		}
 	}
