@@ -157,6 +157,19 @@ func TestSupersededNeedsHigherEpochsOverAllKeys(t *testing.T) {
 	}
 }
 
+func TestOverlapsAreOfLeasesThatAreRead(t *testing.T) {
+	parent, child := newKeysLease(Span{"", "20"}, "p"), newKeysLease(Span{"10", "20"}, "p")
+	setEpoch([]*Lease{parent, child}, 5)
+	if pairs := NewIndex([]*Lease{parent, child}).Overlaps(); len(pairs) != 1 {
+		t.Errorf("two leases of one epoch: %d pairs", len(pairs))
+	}
+	setEpoch([]*Lease{parent}, 6)
+	parent.properties[retiringProperty] = "1"
+	if pairs := NewIndex([]*Lease{parent, child}).Overlaps(); len(pairs) != 0 {
+		t.Errorf("a parent that is to be retired: %d pairs", len(pairs))
+	}
+}
+
 func TestLeasesInsideIgnoresAncestors(t *testing.T) {
 	parent := newDocument("p", "2", Span{"10", "20"}, false)
 	setEpoch([]*Lease{parent}, 4)

@@ -97,17 +97,18 @@ func (i *Index) leasesInside(l *Lease) (inside []Span, highest int64) {
 }
 
 // Overlaps returns the pairs of leases that share keys, in the order of their keys.
-// Leases that others have superseded do not count: their next owner removes them.
+// Leases that others have superseded do not count: their owner, or the next one, removes them.
 func (i *Index) Overlaps() (pairs [][2]*Lease) {
+	isRead := func(l *Lease) bool { return !l.Retiring() && !i.Superseded(l) }
 	for n, l := range i.sorted {
-		if i.Superseded(l) {
+		if !isRead(l) {
 			continue
 		}
 		for _, o := range i.sorted[n+1:] {
 			if cosmos.CompareKeys(o.span.Min, l.span.Max) >= 0 {
 				break
 			}
-			if l.span.overlapsWith(o.span) && !i.Superseded(o) {
+			if l.span.overlapsWith(o.span) && isRead(o) {
 				pairs = append(pairs, [2]*Lease{l, o})
 			}
 		}
