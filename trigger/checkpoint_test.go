@@ -299,3 +299,40 @@ func TestManualCheckpointBeforeOtherLanesIsKept(t *testing.T) {
 		}
 	})
 }
+
+// The calls of 100 ranges end at one moment, and so do not write their leases at one moment.
+func TestCheckpointsTakeTurns(t *testing.T) {
+	inWorld(t, 100, func(t *testing.T, w *world) {
+		w.writeMany("doc", 2000)
+		var mu sync.Mutex
+		underWay, peak := 0, 0
+		count := func(n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			underWay += n
+			peak = max(peak, underWay)
+		}
+		network := hostNetwork{w, func(r *http.Request) (*http.Response, error, bool) {
+			if isLeaseReplace(r) {
+				count(1)
+				time.Sleep(maxTurn / 2)
+				count(-1)
+			}
+			return nil, nil, false
+		}}
+		end := make(chan struct{})
+		record := w.recorder("a")
+		stop := w.startHost(w.hostOn(network, "a", func(ctx context.Context, b Batch) error {
+			<-end
+			return record(ctx, b)
+		}))
+		time.Sleep(time.Minute)
+		close(end)
+		time.Sleep(time.Minute)
+		if peak != maxTurns {
+			t.Errorf("%d lease writes at a time, want %d", peak, maxTurns)
+		}
+		stop()
+		w.checkComplete(0)
+	})
+}

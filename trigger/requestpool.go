@@ -10,11 +10,11 @@ import (
 // requests.
 const maxIdleRequests = 16
 
-// maxTogether and maxTurn bound the requests that run at a time and the wait for them, see
-// [requestPool.runInTurn].
+// maxTurns is the number of requests of [requestPool.runInTurn] that have a turn at one time.
+// A request waits for its turn, and keeps it, for maxTurn at most.
 const (
-	maxTogether = 64
-	maxTurn     = time.Second
+	maxTurns = 64
+	maxTurn  = 250 * time.Millisecond
 )
 
 // requestPool runs the requests of ranges on goroutines that it uses again. A request
@@ -22,14 +22,14 @@ const (
 // poll or renewal to the next, several MiB for each hundred ranges.
 type requestPool struct {
 	tasks   chan func()   // taken by an idle goroutine
-	turns   chan struct{} // holds one for each request that is under way, see runInTurn
+	turns   chan struct{} // of requests that are under way, see runInTurn
 	ended   chan struct{}
 	idle    atomic.Int64
 	running sync.WaitGroup
 }
 
 func newRequestPool() *requestPool {
-	return &requestPool{tasks: make(chan func()), turns: make(chan struct{}, maxTogether), ended: make(chan struct{})}
+	return &requestPool{tasks: make(chan func()), turns: make(chan struct{}, maxTurns), ended: make(chan struct{})}
 }
 
 // run calls do on a goroutine of the pool, and returns when do has returned. It does
@@ -49,31 +49,34 @@ func (p *requestPool) run(do func()) {
 }
 
 // runInTurn is run for requests that may fall due at one moment, such as the checkpoints of
-// ranges whose calls end together: at most maxTogether of them are under way, so that they
-// need few connections. The others wait, for maxTurn at most: no request waits for those that
-// get no answer.
-func (p *requestPool) runInTurn(do func()) {
-	if p.takeTurn() {
-		defer func() { <-p.turns }()
+// ranges whose calls end together: they wait for their turns, so that they need few
+// connections. Requests that get no answer hold the others up for maxTurn, once. If urgent is
+// closed, do does not wait any longer.
+func (p *requestPool) runInTurn(urgent <-chan struct{}, do func()) {
+	if p.takeTurn(urgent) {
+		end := sync.OnceFunc(func() { <-p.turns })
+		timer := time.AfterFunc(maxTurn, end)
+		defer func() { timer.Stop(); end() }()
 	}
 	p.run(do)
 }
 
-// takeTurn reports whether one of the turns became free in time.
-func (p *requestPool) takeTurn() bool {
+// takeTurn reports whether a turn became free in time.
+func (p *requestPool) takeTurn(urgent <-chan struct{}) bool {
 	select {
 	case p.turns <- struct{}{}:
 		return true
 	default:
 	}
-	late := time.NewTimer(maxTurn)
-	defer late.Stop()
+	timer := time.NewTimer(maxTurn)
+	defer timer.Stop()
 	select {
 	case p.turns <- struct{}{}:
 		return true
-	case <-late.C:
-		return false
+	case <-timer.C:
+	case <-urgent:
 	}
+	return false
 }
 
 // work runs a task and those that follow, unless enough other goroutines are idle.

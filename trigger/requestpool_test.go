@@ -37,43 +37,59 @@ func TestRequestsDoNotWaitForEachOther(t *testing.T) {
 	})
 }
 
-func TestRequestsInTurnWaitForAnswers(t *testing.T) {
+func TestRequestsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newRequestPool()
 		defer p.close()
 		began := time.Now()
-		var underWay, most atomic.Int64
+		var mu sync.Mutex
+		underWay, peak := 0, 0
+		count := func(n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			underWay += n
+			peak = max(peak, underWay)
+		}
 		var running sync.WaitGroup
-		for range 3 * maxTogether {
+		for range 3 * maxTurns {
 			running.Go(func() {
-				p.runInTurn(func() {
-					most.Store(max(most.Load(), underWay.Add(1)))
+				p.runInTurn(nil, func() {
+					count(1)
 					time.Sleep(maxTurn / 4)
-					underWay.Add(-1)
+					count(-1)
 				})
 			})
 		}
 		running.Wait()
-		if took := time.Since(began); most.Load() != maxTogether || took != 3*maxTurn/4 {
-			t.Errorf("%d requests at a time, all within %v", most.Load(), took)
+		if took := time.Since(began); peak != maxTurns || took != 3*maxTurn/4 {
+			t.Errorf("%d requests at a time, all within %v", peak, took)
 		}
 	})
 }
 
-func TestRequestDoesNotWaitForThoseWithoutAnswer(t *testing.T) {
+// Requests without an answer hold up others for the length of a turn, and later ones not at all.
+func TestTurnsEndWithoutAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newRequestPool()
 		defer p.close()
 		answers := make(chan struct{})
 		var running sync.WaitGroup
-		for range maxTogether {
-			running.Go(func() { p.runInTurn(func() { <-answers }) })
+		for range maxTurns {
+			running.Go(func() { p.runInTurn(nil, func() { <-answers }) })
 		}
 		synctest.Wait()
-		began := time.Now()
-		p.runInTurn(func() {})
-		if took := time.Since(began); took != maxTurn {
-			t.Errorf("the request waits for %v, want %v", took, maxTurn)
+		closed := make(chan struct{})
+		close(closed)
+		for _, test := range []struct {
+			name   string
+			urgent chan struct{}
+			want   time.Duration
+		}{{"urgent", closed, 0}, {"first", nil, maxTurn}, {"later", nil, 0}} {
+			began := time.Now()
+			p.runInTurn(test.urgent, func() {})
+			if took := time.Since(began); took != test.want {
+				t.Errorf("the %s request waits for %v, want %v", test.name, took, test.want)
+			}
 		}
 		close(answers)
 		running.Wait()

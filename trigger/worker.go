@@ -278,11 +278,9 @@ func (w *rangeWorker) concludeLease(err error, children []*lease.Lease) error {
 		}
 		w.endSnapshot(err)
 		w.endFailover(err)
-		w.host.requests.runInTurn(func() {
-			if err := w.held.Release(ctx); err != nil {
-				w.log.Warn("could not release lease; it will expire", slog.Any("error", err))
-			}
-		})
+		if err := w.held.Release(ctx); err != nil {
+			w.log.Warn("could not release lease; it will expire", slog.Any("error", err))
+		}
 	}
 	w.rangeStats.close()
 	reason, cause := reasonOf(err), err

@@ -104,10 +104,17 @@ var ownership = []mutant{
 		{"trigger/worker.go", "stopReading(errHandedOver)", "w.endWork(errHandedOver)"},
 	}},
 	{"released-range-waits-for-a-whole-poll", "a busy range that is handed over has no owner for a part of a second", []edit{
-		{"trigger/internal/lease/set.go", "leastHandoverPoll = 200 * time.Millisecond", "leastHandoverPoll = 900 * time.Millisecond"},
+		{"trigger/internal/lease/set.go", "minHandoverPoll = 200 * time.Millisecond", "minHandoverPoll = 900 * time.Millisecond"},
 	}},
-	{"requests-wait-for-those-without-answer", "no lease write waits for others that get no answer", []edit{
-		{"trigger/requestpool.go", "\tcase <-late.C:\n\t\treturn false\n", ""},
+	{"turns-end-with-answers", "requests without an answer hold up others once", []edit{
+		{"trigger/requestpool.go", "timer := time.AfterFunc(maxTurn, end)", "timer := time.NewTimer(maxTurn)"},
+	}},
+	{"wait-for-a-turn-without-end", "requests without an answer hold up others once", []edit{
+		{"trigger/requestpool.go", "\tcase <-timer.C:\n\tcase <-urgent:\n", "\tcase <-urgent:\n"},
+		{"trigger/requestpool.go", "timer := time.AfterFunc(maxTurn, end)", "timer := time.NewTimer(maxTurn)"},
+	}},
+	{"checkpoints-out-of-turn", "lease writes that fall due together need few connections", []edit{
+		{"trigger/worker.go", "w.held.RunRequest = w.host.requests.runInTurn", "w.held.RunRequest = func(_ <-chan struct{}, write func()) { w.host.requests.run(write) }"},
 	}},
 	{"busy-owner-robbed", "a lease is not taken from a busy owner that renews it", []edit{
 		{"trigger/internal/lease/balance.go", "Free: l.Free(now, expiration), Halley", "Free: l.Free(now, expiration) || l.properties[busyProperty] != \"\", Halley"},

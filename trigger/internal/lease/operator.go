@@ -212,7 +212,7 @@ func (s *Set) requestAndAwait(ctx context.Context, l *Lease) error {
 		}
 	}
 	for {
-		if err := backoff.Sleep(ctx, handoverPoll); err != nil {
+		if err := backoff.Sleep(ctx, maxHandoverPoll); err != nil {
 			return fmt.Errorf("lease %q: owner %q has not released it yet: %w", l.token, l.owner, err)
 		}
 		fresh, err := s.readRequested(ctx, requested)

@@ -292,13 +292,13 @@ func (s *Set) RequestHandover(ctx context.Context, l *Lease) (*Lease, error) {
 	}
 }
 
-// handoverPoll is the wait between two reads of a requested lease: a quarter of the time since
-// the request, within these bounds. The range has no owner from the release to the read that
-// sees it. The owner of a busy range releases it within a second or two, that of an idle one
+// The wait between two reads of a requested lease is a quarter of the time since the first one,
+// within these bounds. The range has no owner from the release to the read that sees it. Unless
+// a call runs, the owner of a busy range releases it within a second or two, that of an idle one
 // with its next renewal. A read that finds no change costs one request unit.
 const (
-	leastHandoverPoll = 200 * time.Millisecond
-	handoverPoll      = 900 * time.Millisecond
+	minHandoverPoll = 200 * time.Millisecond
+	maxHandoverPoll = 900 * time.Millisecond
 )
 
 // AwaitHandover returns a requested lease once its owner has released it. It ends
@@ -307,9 +307,9 @@ const (
 // plan. A read that fails is repeated, and so is one that does not find the document: one
 // answer may be wrong.
 func (s *Set) AwaitHandover(ctx context.Context, l *Lease) (*Lease, error) {
-	requested := time.Now()
+	began := time.Now()
 	for isGone := false; ; {
-		if err := backoff.Sleep(ctx, min(max(time.Since(requested)/4, leastHandoverPoll), handoverPoll)); err != nil {
+		if err := backoff.Sleep(ctx, min(max(time.Since(began)/4, minHandoverPoll), maxHandoverPoll)); err != nil {
 			return nil, err
 		}
 		fresh, err := s.readRequested(ctx, l)

@@ -27,8 +27,9 @@ type leaseWriter struct {
 	OnWrite func(err error)
 
 	// RunRequest, if set, runs a function that writes the lease and returns when the
-	// function has: idle leases then need no stack of their own for it. Set it before Run.
-	RunRequest func(func())
+	// function has: idle leases then need no stack of their own for it. Before, it may wait
+	// for other requests, until stop is closed. Set it before Run.
+	RunRequest func(stop <-chan struct{}, write func())
 
 	// OnReleaseRequest, if set, is called once: when another host has requested the
 	// lease, or with the pause when an operator has paused it. The owner then begins no
@@ -224,7 +225,7 @@ func (w *leaseWriter) Run(ctx context.Context, stop <-chan struct{}) {
 		if w.RunRequest == nil {
 			write()
 		} else {
-			w.RunRequest(write)
+			w.RunRequest(stop, write)
 		}
 		switch {
 		case errors.Is(err, errDeferred):
