@@ -187,19 +187,26 @@ func (c *checker) handedOver(lid string, h handover) {
 // readLimit is the time within which a host reads a range for the first time.
 func (c *checker) readLimit() time.Duration { return promptly + c.limits.Slack + c.limits.ReadWait }
 
-// returnsBy is when a deleted lease must exist again. Its owner first waits for its calls,
-// which may ignore the end of their context.
+// returnsBy is when a deleted lease must exist again. Its owner misses it within an acquire
+// interval. Then it waits for its calls, which may ignore the end of their context.
 func (c *checker) returnsBy(v vanished) time.Time {
-	limit := promptly + c.limits.Slack
-	end := v.since.Add(2*c.limits.AcquireInterval + limit)
+	limit := c.limits.AcquireInterval + promptly + c.limits.Slack
+	missed, end := v.since.Add(limit), v.since.Add(limit+c.limits.AcquireInterval)
 	last := end.Add(c.limits.StuckGrace)
-	afterCalls := c.worked[v.owner].Add(c.limits.AcquireInterval + limit)
-	switch {
-	case c.inCall(v.owner.host, v.owner.token), afterCalls.After(last):
-		return last
-	default:
-		return later(end, afterCalls)
+	for _, changes := range c.calls {
+		if first := changes[0]; first.Host == v.owner.host && first.Range == v.owner.token && first.Time.Before(missed) {
+			return last
+		}
 	}
+	for _, call := range c.recent[v.owner] {
+		if afterCall := call.ended.Add(limit); call.began.Before(missed) && afterCall.After(end) {
+			end = afterCall
+		}
+	}
+	if end.After(last) {
+		return last
+	}
+	return end
 }
 
 // deleted is called before a lease is deleted by tampering. If others cover its keys, as

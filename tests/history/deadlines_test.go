@@ -19,6 +19,15 @@ func pair() *story {
 	return newStory().host(Started, "x").host(Started, "y").lease(Create, "x", 0, 0).marker().lease(Acquire, "x", 1, 0)
 }
 
+// working is a history in which host x works on, half a minute after its lease was deleted.
+func working() *story {
+	s := pair().tamper(Deleted, 1, 0)
+	for seq := range int64(5) {
+		s = s.wait(3*time.Second).write(seq+1, "a").call("x", 1, Handled, seq+1)
+	}
+	return s
+}
+
 func (s *story) reads(host string) *story { return s.add(Event{Kind: Reading, Host: host, Range: "0"}) }
 
 // fault adds a fault of some duration to a host, or to all.
@@ -147,6 +156,8 @@ func TestTransitionsArePrompt(t *testing.T) {
 			wait(9*time.Second).lease(Create, "x", 2, 0), nil},
 		{"deleted long before a call ends", pair().write(1, "a").begin("x", 1, 1).tamper(Deleted, 1, 0).wait(10*time.Second).end("x", Handled).
 			wait(20*time.Second).lease(Create, "x", 2, 0), []Rule{LeaseReturns}},
+		{"deleted while calls go on", working(), []Rule{LeaseReturns}},
+		{"deleted under a host that is killed after its calls have gone on", working().host(Killed, "x").later(time.Minute), []Rule{LeaseReturns}},
 		{"deleted for good", pair().tamper(Deleted, 1, 0).later(5 * time.Minute), []Rule{LeaseReturns}},
 		{"created again at the beginning", pair().write(1, "a").call("x", 1, Handled, 1).lease(Checkpoint, "x", 1, 1).tamper(Deleted, 1, 1).
 			lease(Create, "x", 2, 0), []Rule{LeaseReturns}},

@@ -121,13 +121,12 @@ func (w *world) markOf(token string) (mark string) {
 		if l.token != token {
 			continue
 		}
-		found++
+		if found++; found > 1 {
+			return ""
+		}
 		if fields := strings.SplitN(l.marked, " ", 3); !w.broken[l.key()] && len(fields) == 3 && fields[2] == l.owner {
 			mark = l.marked
 		}
-	}
-	if found > 1 {
-		return ""
 	}
 	return mark
 }
