@@ -326,9 +326,9 @@ func TestCheckpointsTakeTurns(t *testing.T) {
 			<-end
 			return record(ctx, b)
 		}))
-		time.Sleep(time.Minute)
+		time.Sleep(10 * time.Second)
 		close(end)
-		time.Sleep(time.Minute)
+		time.Sleep(5 * time.Second)
 		if peak != maxTurns {
 			t.Errorf("%d lease writes at a time, want %d", peak, maxTurns)
 		}

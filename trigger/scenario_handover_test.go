@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -106,20 +107,21 @@ func handOver(t *testing.T, writes int, limit time.Duration) {
 			}
 		}
 		stopA := w.startHost(w.hostOn(delayed, "a", w.recorder("a")))
-		work(20)
+		work(5)
 		stopB := w.startHost(w.hostOn(watched, "b", w.recorder("b")))
-		work(60)
-		handed := 0
-		for _, e := range w.eventsOf(EventReleased) {
-			if e.Reason != ClosedHandedOver {
-				continue
-			}
-			handed++
+		handedOver := func() []Event {
+			return slices.DeleteFunc(w.eventsOf(EventReleased), func(e Event) bool { return e.Reason != ClosedHandedOver })
+		}
+		for second := 0; second < 2*60 && len(handedOver()) < 4; second++ {
+			work(1)
+		}
+		work(1) // the last of the new owners reads
+		for _, e := range handedOver() {
 			if gap := firstRead[e.Range].Sub(e.Time); gap < 0 || gap > limit+request {
 				t.Errorf("range %s had no owner for %v", e.Range, gap)
 			}
 		}
-		if handed != 4 {
+		if handed := len(handedOver()); handed != 4 {
 			t.Errorf("%d ranges handed over", handed)
 		}
 		stopA()
