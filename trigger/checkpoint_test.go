@@ -329,9 +329,11 @@ func TestCheckpointsTakeTurns(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		close(end)
 		time.Sleep(5 * time.Second)
+		mu.Lock()
 		if peak != maxTurns {
 			t.Errorf("%d lease writes at a time, want %d", peak, maxTurns)
 		}
+		mu.Unlock()
 		stop()
 		w.checkComplete(0)
 	})

@@ -116,16 +116,17 @@ func handOver(t *testing.T, writes int, limit time.Duration) {
 			work(1)
 		}
 		work(1) // the last of the new owners reads
-		for _, e := range handedOver() {
+		handed := handedOver()
+		stopA()
+		stopB()
+		for _, e := range handed {
 			if gap := firstRead[e.Range].Sub(e.Time); gap < 0 || gap > limit+request {
 				t.Errorf("range %s had no owner for %v", e.Range, gap)
 			}
 		}
-		if handed := len(handedOver()); handed != 4 {
-			t.Errorf("%d ranges handed over", handed)
+		if len(handed) != 4 {
+			t.Errorf("%d ranges handed over", len(handed))
 		}
-		stopA()
-		stopB()
 	})
 }
 
