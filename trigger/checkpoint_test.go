@@ -304,19 +304,12 @@ func TestManualCheckpointBeforeOtherLanesIsKept(t *testing.T) {
 func TestCheckpointsTakeTurns(t *testing.T) {
 	inWorld(t, 100, func(t *testing.T, w *world) {
 		w.writeMany("doc", 2000)
-		var mu sync.Mutex
-		underWay, peak := 0, 0
-		count := func(n int) {
-			mu.Lock()
-			defer mu.Unlock()
-			underWay += n
-			peak = max(peak, underWay)
-		}
+		var writes concurrency
 		network := hostNetwork{w, func(r *http.Request) (*http.Response, error, bool) {
 			if isLeaseReplace(r) {
-				count(1)
+				writes.add(1)
 				time.Sleep(maxTurn / 2)
-				count(-1)
+				writes.add(-1)
 			}
 			return nil, nil, false
 		}}
@@ -329,11 +322,9 @@ func TestCheckpointsTakeTurns(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		close(end)
 		time.Sleep(5 * time.Second)
-		mu.Lock()
-		if peak != maxTurns {
+		if peak := writes.peak(); peak != maxTurns {
 			t.Errorf("%d lease writes at a time, want %d", peak, maxTurns)
 		}
-		mu.Unlock()
 		stop()
 		w.checkComplete(0)
 	})

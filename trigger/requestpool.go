@@ -50,8 +50,8 @@ func (p *requestPool) run(do func()) {
 
 // runInTurn is run for requests that may fall due at one moment, such as the checkpoints of
 // ranges whose calls end together: they wait for their turns, so that they need few
-// connections. Requests that get no answer hold the others up for maxTurn, once. If urgent is
-// closed, do does not wait any longer.
+// connections. Requests that get no answer hold the others up for maxTurn, once. The wait ends
+// as soon as urgent is closed.
 func (p *requestPool) runInTurn(urgent <-chan struct{}, do func()) {
 	if p.takeTurn(urgent) {
 		end := sync.OnceFunc(func() { <-p.turns })

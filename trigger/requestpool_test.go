@@ -37,32 +37,44 @@ func TestRequestsDoNotWaitForEachOther(t *testing.T) {
 	})
 }
 
+// concurrency counts what is under way at one time.
+type concurrency struct {
+	mu             sync.Mutex
+	underWay, most int
+}
+
+func (c *concurrency) add(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.underWay += n
+	c.most = max(c.most, c.underWay)
+}
+
+func (c *concurrency) peak() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.most
+}
+
 func TestRequestsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newRequestPool()
 		defer p.close()
 		began := time.Now()
-		var mu sync.Mutex
-		underWay, peak := 0, 0
-		count := func(n int) {
-			mu.Lock()
-			defer mu.Unlock()
-			underWay += n
-			peak = max(peak, underWay)
-		}
+		var requests concurrency
 		var running sync.WaitGroup
 		for range 3 * maxTurns {
 			running.Go(func() {
 				p.runInTurn(nil, func() {
-					count(1)
+					requests.add(1)
 					time.Sleep(maxTurn / 4)
-					count(-1)
+					requests.add(-1)
 				})
 			})
 		}
 		running.Wait()
-		if took := time.Since(began); peak != maxTurns || took != 3*maxTurn/4 {
-			t.Errorf("%d requests at a time, all within %v", peak, took)
+		if took := time.Since(began); requests.peak() != maxTurns || took != 3*maxTurn/4 {
+			t.Errorf("%d requests at a time, all within %v", requests.peak(), took)
 		}
 	})
 }

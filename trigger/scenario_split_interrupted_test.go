@@ -17,12 +17,18 @@ import (
 // test can stop between two steps, like a host that crashes.
 func (w *world) acquireWorker(owner, token string) *rangeWorker {
 	w.t.Helper()
+	return w.acquire(owner, token, false)
+}
+
+// acquire is acquireWorker, for a lease that other leases have replaced if superseded is set.
+func (w *world) acquire(owner, token string, superseded bool) *rangeWorker {
+	w.t.Helper()
 	r := w.host(owner, w.recorder(owner)).functionRunners[0]
 	must(w.t, r.prepareLeases(w.t.Context()))
 	leases, err := r.listCandidates(w.t.Context())
 	must(w.t, err)
 	i := slices.IndexFunc(leases, func(l *lease.Lease) bool { return l.Token() == token })
-	worker, err := r.acquireLease(w.t.Context(), leases[i], false)
+	worker, err := r.acquireLease(w.t.Context(), leases[i], superseded)
 	must(w.t, err)
 	return worker
 }
@@ -239,13 +245,7 @@ func TestLeaseAcquiredToBeRetiredReplacesNone(t *testing.T) {
 		stop()
 		late.owner, late.continuation, late.properties = "", "", map[string]string{epochProperty: "1"}
 		w.createLease(late)
-		r := w.host("crashed", w.recorder("crashed")).functionRunners[0]
-		must(t, r.prepareLeases(t.Context()))
-		leases, err := r.listCandidates(t.Context())
-		must(t, err)
-		i := slices.IndexFunc(leases, func(l *lease.Lease) bool { return l.Token() == "0" })
-		_, err = r.acquireLease(t.Context(), leases[i], true)
-		must(t, err)
+		w.acquire("crashed", "0", true)
 
 		stop = w.startHost(w.host("b", w.recorder("b")))
 		w.writeMany("after", 20)

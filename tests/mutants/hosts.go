@@ -89,4 +89,17 @@ var hosts = []mutant{
 	{"watch-ended-by-one-answer", "one answer that a requested lease is gone does not end its watch", []edit{
 		{"trigger/internal/lease/set.go", "case errors.Is(err, ErrLost) && isGone:", "case errors.Is(err, ErrLost) && (isGone || true):"},
 	}},
+	{"released-range-waits-for-a-whole-poll", "a busy range that is handed over has no owner for a part of a second", []edit{
+		{"trigger/internal/lease/set.go", "minHandoverPoll = 200 * time.Millisecond", "minHandoverPoll = 900 * time.Millisecond"},
+	}},
+	{"turns-end-with-answers", "requests without an answer hold up others once", []edit{
+		{"trigger/requestpool.go", "timer := time.AfterFunc(maxTurn, end)", "timer := time.NewTimer(maxTurn)"},
+	}},
+	{"wait-for-a-turn-without-end", "requests without an answer hold up others once", []edit{
+		{"trigger/requestpool.go", "\tcase <-timer.C:\n\tcase <-urgent:\n", "\tcase <-urgent:\n"},
+		{"trigger/requestpool.go", "timer := time.AfterFunc(maxTurn, end)", "timer := time.NewTimer(maxTurn)"},
+	}},
+	{"checkpoints-out-of-turn", "lease writes that fall due together need few connections", []edit{
+		{"trigger/worker.go", "w.held.RunRequest = w.host.requests.runInTurn", "w.held.RunRequest = func(_ <-chan struct{}, write func()) { w.host.requests.run(write) }"},
+	}},
 }

@@ -292,7 +292,7 @@ func (s *Set) RequestHandover(ctx context.Context, l *Lease) (*Lease, error) {
 	}
 }
 
-// The wait between two reads of a requested lease is a quarter of the time since the first one,
+// The wait between two reads of a requested lease is a quarter of the time since the watch began,
 // within these bounds. The range has no owner from the release to the read that sees it. Unless
 // a call runs, the owner of a busy range releases it within a second or two, that of an idle one
 // with its next renewal. A read that finds no change costs one request unit.
