@@ -28,7 +28,7 @@ func newHTTPTransport() httpTransport {
 		DisableCompression:  true,
 		MaxIdleConns:        1000,
 		MaxIdleConnsPerHost: 1000, // lease writes of all ranges may be under way; see maxFeedReads for the others
-		IdleConnTimeout:     90 * time.Second,
+		IdleConnTimeout:     30 * time.Second,
 		TLSHandshakeTimeout: 10 * time.Second,
 		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12},
 	}}
