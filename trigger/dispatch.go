@@ -219,7 +219,7 @@ func (h *Host) DrainRange(ctx context.Context, name, token string) (Summary, err
 	if i < 0 {
 		return Summary{}, fmt.Errorf("%w named %q", ErrNoFunction, name)
 	}
-	defer h.host.beginRequests()()
+	defer h.host.beginTasks()()
 	r := h.functionRunners[i]
 	endCall := r.soloCalls.begin(r.reopenLeases)
 	d, end := newDrain(ctx, r, 1)

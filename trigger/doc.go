@@ -44,7 +44,7 @@
 // over many processes: [Host.Dispatch] marks the leases whose ranges have changes, and
 // [Host.DrainRange] acquires one, which removes the mark.
 //
-// While the lease is held, exactly one goroutine, the lease writer, writes the
+// While the lease is held, exactly one task, the lease writer, writes the
 // document, one write at a time: a checkpoint when batches are handled, by default at
 // most one in 200 ms, with all progress made until then, and a renewal if there is no
 // progress.
@@ -169,7 +169,6 @@
 //	host.go                           one process: its functions run at once
 //	runner.go drain.go                one function: continuous mode, one drain
 //	dispatch.go                       ranges with work, and drains of single ranges, for a queue
-//	requestpool.go                    goroutines that ranges share for their requests
 //	sharedreads.go                    which functions share their reads
 //	worker.go                         one leased range: joins lease, feed and delivery
 //	reading.go handling.go            the worker's side of the feed and of handler calls
@@ -185,5 +184,6 @@
 //	internal/delivery                 lanes, the state of a key (Admit), retrypolicy.go (Decide), store.go, progress
 //	internal/feed                     pages, positions, shared reads, the byte budget
 //	internal/filter                   event filter patterns on the bytes of documents
+//	internal/schedule                 steps of tasks that mostly wait: polls, renewals
 //	internal/backoff                  waits between attempts
 package trigger

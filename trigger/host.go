@@ -6,14 +6,15 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"halley/trigger/cosmos"
+	"halley/trigger/internal/backoff"
 	"halley/trigger/internal/feed"
+	"halley/trigger/internal/schedule"
 )
 
 // Host runs functions: it owns leases and works on their ranges. Only one Run or Drain
@@ -28,50 +29,56 @@ type Host struct {
 type hostState struct {
 	options        Options
 	leases         *cosmos.Container
-	incarnation    string // the owner's name, "/", and random text: two processes may share a name
-	startedAt      time.Time
+	incarnation    string    // the owner's name, "/", and random text: two processes may share a name
+	beat           time.Time // one of the moments at which idle ranges poll; hosts that start together have others
 	pageBudget     *feed.Budget
 	suspectSlot    chan struct{} // capacity 1: held by the one suspected crasher that is in a call
 	abandonedCalls abandonedCalls
 
-	requests *requestPool // of the work that is under way
+	tasks         *schedule.Scheduler // of the work that is under way
+	reads, writes *schedule.Turns     // of the feed, and of leases; neither waits for the other
 
 	mu    sync.Mutex // guards users; no other lock is taken under it
-	users int        // of requests
+	users int        // of tasks
 }
 
-// beginRequests opens the pool of requests for work that begins. Work at the same time
-// shares one pool, and the last end closes it.
-func (p *hostState) beginRequests() (end func()) {
+// beginTasks opens the scheduler for work that begins. Work at the same time shares one, and the
+// last end closes it.
+func (p *hostState) beginTasks() (end func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.users == 0 {
-		p.requests = newRequestPool()
+		p.tasks = schedule.New()
+		p.reads, p.writes = schedule.NewTurns(p.tasks), schedule.NewTurns(p.tasks)
 	}
 	p.users++
-	pool := p.requests
+	tasks := p.tasks
 	return func() {
 		p.mu.Lock()
 		p.users--
 		last := p.users == 0
 		p.mu.Unlock()
 		if last {
-			pool.close()
+			tasks.Close()
 		}
 	}
 }
 
-// pollSlots is the number of moments in each period at which idle ranges poll.
-const pollSlots = 64
+// untilPoll returns the time to the next poll of an idle range, once in each period. All idle
+// ranges poll at one moment, in turn: a poll costs a third of what it costs at a moment of its own,
+// as the processor's caches are warm, and the functions of a range share it.
+func (p *hostState) untilPoll(period time.Duration) time.Duration {
+	return period - time.Since(p.beat)%period
+}
 
-// untilPoll returns the time to the next poll of an idle range, once in each period.
-// Ranges are spread over the period, so that the polls of many need few connections.
-// Those of one slot poll together, and a range polls at one time for all functions.
-func (p *hostState) untilPoll(token string, period time.Duration) time.Duration {
-	h := fnv.New32a()
-	h.Write([]byte(token))
-	slot := time.Duration(h.Sum32() % pollSlots)
-	return period - (time.Since(p.startedAt)+slot*period/pollSlots)%period
+// renewalSlots is the number of moments in a renewal interval at which leases are renewed. A renewal
+// costs ten request units: those of one second are not to be more than those of others.
+const renewalSlots = 32
+
+// renewalMoment returns when a lease is renewed that has to be by a time: leases are renewed
+// together as ranges are polled together.
+func (p *hostState) renewalMoment(latest time.Time) time.Time {
+	return latest.Add(-latest.Sub(p.beat) % (p.options.LeaseRenewInterval / renewalSlots))
 }
 
 // New makes a host that keeps its leases in one container. It does no I/O;
@@ -96,7 +103,7 @@ func New(leases *cosmos.Container, functions []Function, opts *Options) (*Host, 
 		options:     o,
 		leases:      leases,
 		incarnation: o.Owner + "/" + rand.Text()[:13],
-		startedAt:   time.Now(),
+		beat:        time.Now().Add(-backoff.Spread(time.Hour, o.Owner)),
 		pageBudget:  feed.NewBudget(o.ReadAhead),
 		suspectSlot: make(chan struct{}, 1),
 	}}
@@ -155,7 +162,7 @@ func (h *Host) eachFunction(draining bool, do func(*functionRunner) error) error
 
 // eachAlone calls do for every function at once and waits for all.
 func (h *Host) eachAlone(do func(*functionRunner) error) error {
-	defer h.host.beginRequests()()
+	defer h.host.beginTasks()()
 	errs := make([]error, len(h.functionRunners))
 	var running sync.WaitGroup
 	for i, r := range h.functionRunners {

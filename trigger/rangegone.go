@@ -26,9 +26,17 @@ func (w *rangeWorker) relocateRange(ctx context.Context) error {
 	return nil
 }
 
-// locateRange returns the part of a physical range that answers for the lease now.
+// locateRange returns the part of a physical range that answers for the lease now. The reader calls
+// it, and after its end the end of the work.
 func (w *rangeWorker) locateRange(ctx context.Context) (feed.Target, error) {
+	version := w.leases.RangesVersion()
+	if version == w.locatedVersion {
+		return w.located, nil
+	}
 	part, err := w.leases.Locate(ctx, w.held.Lease())
+	if err == nil {
+		w.located, w.locatedVersion = feedTarget(part), version
+	}
 	return feedTarget(part), err
 }
 

@@ -12,18 +12,18 @@ import (
 	"halley/trigger/internal/lease"
 )
 
-// newReader returns the reader of the worker's range.
-func (w *rangeWorker) newReader() *feed.Reader {
+// newReader returns the reader of the worker's range. sent is called after each page.
+func (w *rangeWorker) newReader(sent func()) *feed.Reader {
 	pollDelay := w.function.FeedPollDelay
 	return &feed.Reader{
 		Source: w.feedSource, LeaseToken: w.held.Lease().Token(), MergedRange: w.held.Lease().ByKeys(), FirstPage: w.firstPage, FirstItems: savedPageItems(w.held.Lease()), UntilCaughtUp: w.drain,
 		PollMin: w.function.FeedPollMin, PollDelay: pollDelay,
 		ReadTimeout: w.host.options.LeaseExpirationInterval, JitterKey: w.jitterKey(),
-		RunRequest: w.host.requests.run, Budget: w.host.pageBudget, Reserved: w.reservedBytes,
+		Budget: w.host.pageBudget, Reserved: w.reservedBytes,
 		FirstPosition: w.firstPosition, SnapshotEnd: w.snapshotEnd, Locate: w.locateRange, Relocate: w.relocateRange, IsFinal: isFinalRead,
-		UntilPoll: func() time.Duration { return w.host.untilPoll(w.held.Lease().Token(), pollDelay) },
-		PayRead:   w.payRead,
-		Verify:    w.verifyPage, VerifyPosition: w.verifyPosition,
+		UntilPoll: func() time.Duration { return w.host.untilPoll(pollDelay) },
+		PayRead:   w.payRead, PageSent: sent,
+		Verify: w.verifyPage, VerifyPosition: w.verifyPosition,
 		ObservePage: w.observePage,
 		ReportProblem: func(err error, failures int) {
 			w.rangeStats.setProblem(delivery.AllLanes, feedStallOf(err, w.feedSource.Mode), err)

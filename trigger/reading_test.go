@@ -3,7 +3,9 @@ package trigger
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,30 +32,32 @@ func TestIdleHostPollsAtPollDelay(t *testing.T) {
 	})
 }
 
-// The polls of many idle ranges are spread over the period, and each range polls once
-// in it.
-func TestPollsAreSpreadOverPollDelay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const ranges, period = 1000, 5 * time.Second
-		host := &hostState{startedAt: time.Now()}
-		time.Sleep(time.Hour)
-		slots := map[time.Duration]int{}
-		for i := range ranges {
-			wait := host.untilPoll(fmt.Sprint(i), period)
-			if wait <= 0 || wait > period {
-				t.Fatalf("range %d polls after %v", i, wait)
+// Idle ranges poll together, once in each period.
+func TestIdleRangesPollTogether(t *testing.T) {
+	inWorld(t, 20, func(t *testing.T, w *world) {
+		var mu sync.Mutex
+		polls := map[time.Time]int{}
+		stop := w.startHost(w.hostOn(hostNetwork{w, func(r *http.Request) (*http.Response, error, bool) {
+			if isFeedRead(r) {
+				mu.Lock()
+				defer mu.Unlock()
+				polls[time.Now().Round(100*time.Millisecond)]++
 			}
-			slots[wait*pollSlots/period]++
-		}
-		for slot, polls := range slots {
-			if limit := 3 * ranges / pollSlots; polls > limit {
-				t.Errorf("%d polls in slot %d, at most %d", polls, slot, limit)
+			return nil, nil, false
+		}}, "a", w.recorder("a"), quietFromNow))
+		time.Sleep(time.Minute + time.Second)
+		mu.Lock()
+		clear(polls)
+		mu.Unlock()
+		time.Sleep(10 * time.Minute)
+		stop()
+		for at, n := range polls {
+			if n != 20 {
+				t.Errorf("%d of 20 ranges poll at %v", n, at)
 			}
 		}
-		first := host.untilPoll("7", period)
-		time.Sleep(first)
-		if repeated := host.untilPoll("7", period); repeated != period {
-			t.Errorf("next poll after %v", repeated)
+		if n := len(polls); n != 120 {
+			t.Errorf("polls at %d moments in ten minutes, want 120", n)
 		}
 	})
 }

@@ -149,7 +149,13 @@ func (r *functionRunner) runContinuously(ctx context.Context) error {
 		var wait time.Duration
 		if err := r.untilWorks(ctx, "balance", func(ctx context.Context) (err error) {
 			wait, err = r.balanceLeases(ctx, workStarter{
-				run:   func(w *rangeWorker) { working.Go(func() { r.runWorker(ctx, w, fail, balanceNow) }) },
+				run: func(w *rangeWorker) {
+					working.Add(1)
+					w.startWork(ctx, func(err error) {
+						defer working.Done()
+						r.handleEnd(ctx, w, err, fail, balanceNow)
+					})
+				},
 				watch: func(watch func()) { working.Go(watch) },
 			})
 			return err
@@ -185,9 +191,8 @@ func (e *stuckCallsError) Error() string {
 }
 func (e *stuckCallsError) Unwrap() error { return e.err }
 
-// runWorker runs one worker and handles its end.
-func (r *functionRunner) runWorker(ctx context.Context, w *rangeWorker, fail context.CancelCauseFunc, balanceNow chan<- struct{}) {
-	err := w.workRange(ctx)
+// handleEnd handles the end of a worker.
+func (r *functionRunner) handleEnd(ctx context.Context, w *rangeWorker, err error, fail context.CancelCauseFunc, balanceNow chan<- struct{}) {
 	r.workerEnded(w, err)
 	deleted := r.recordLost(w)
 	switch {

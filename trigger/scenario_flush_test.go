@@ -361,7 +361,7 @@ func TestLongFlushKeepsTheLease(t *testing.T) {
 		stopA := w.startHost(hostA)
 		time.Sleep(time.Minute)
 		stopB := w.startHost(w.host("b", w.recorder("b"), manualCheckpoints))
-		time.Sleep(2 * time.Minute)
+		time.Sleep(119 * time.Second)
 		if got := w.leasesByOwner(); got["a"] != 2 || s.calls() != 1 {
 			t.Errorf("owners %v after %d calls of Flush", got, s.calls())
 		}
@@ -373,7 +373,7 @@ func TestLongFlushKeepsTheLease(t *testing.T) {
 		if !strings.Contains(problems, "changes not flushed for 1m") {
 			t.Errorf("status says %q", problems)
 		}
-		time.Sleep(20 * time.Second) // the stall is told
+		time.Sleep(21 * time.Second) // the stall is told
 		mend := w.account.Inject(emulator.Fault{Method: http.MethodPut, Path: "/colls/leases/docs/", Status: 429, RetryAfter: time.Second})
 		time.Sleep(20 * time.Second)
 		mend() // a lease write that succeeds again does not end the stall

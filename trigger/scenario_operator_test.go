@@ -135,16 +135,7 @@ func TestPauseOutlivesASplit(t *testing.T) {
 		must(t, err)
 		time.Sleep(time.Minute)
 
-		stopWriting := make(chan struct{})
-		writing := make(chan struct{})
-		go func() {
-			worker.held.Run(t.Context(), stopWriting)
-			close(writing)
-		}()
-		_, err = worker.held.Split(t.Context(), t.Context(), func(error) {})
-		must(t, err)
-		close(stopWriting)
-		<-writing
+		createChildren(t, worker)
 		must(t, c.Apply(t.Context(), plan))
 		worker.held.Retire(t.Context())
 		list, err := c.List(t.Context())

@@ -31,6 +31,7 @@ func readsOf(t *testing.T, functions ...Function) (feedReads int, got []map[stri
 			w.write("single", fmt.Sprint("single", round))
 			time.Sleep(10 * time.Second)
 		}
+		time.Sleep(11 * time.Second) // so that each function has polled
 		stop()
 		feedReads = w.countRequests().minus(oldCounts).feed
 	})
@@ -153,7 +154,7 @@ func TestSharedReadsDoNotDelayChanges(t *testing.T) {
 			}}
 		}
 		defer w.startHost(w.hostOf(t, Options{Logger: slog.New(slog.DiscardHandler)}, functions...))()
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute + 50*time.Millisecond)
 		for round := range 100 {
 			w.mu.Lock()
 			written = time.Now()

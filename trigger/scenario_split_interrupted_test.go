@@ -3,7 +3,6 @@ package trigger
 import (
 	"slices"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -51,12 +50,10 @@ func (w *world) createFirstChild(parent *rangeWorker) string {
 // that lease.
 func createChildren(t *testing.T, w *rangeWorker) {
 	t.Helper()
-	stop := make(chan struct{})
-	var writer sync.WaitGroup
-	writer.Go(func() { w.held.Run(t.Context(), stop) })
+	defer w.host.beginTasks()()
+	w.held.Start(t.Context(), w.host.writes)
 	_, err := w.held.Split(t.Context(), t.Context(), func(error) {})
-	close(stop)
-	writer.Wait()
+	w.held.Stop()
 	must(t, err)
 }
 

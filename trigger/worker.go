@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,13 +12,14 @@ import (
 	"halley/trigger/internal/feed"
 	"halley/trigger/internal/finished"
 	"halley/trigger/internal/lease"
+	"halley/trigger/internal/schedule"
 	"halley/trigger/stall"
 )
 
 // rangeWorker works on one leased range: it joins the lease, the feed and the delivery.
 // It lives from the acquisition of the lease to its release. The goroutine that
-// calls workRange delivers; it starts one that reads and one that writes the lease, and
-// waits for them.
+// calls workRange, or the task that startWork begins, delivers; it starts a task that reads and one
+// that writes the lease, and waits for them.
 type rangeWorker struct {
 	host          *hostState
 	function      *Function
@@ -30,7 +30,7 @@ type rangeWorker struct {
 	held          *lease.Held
 	rangeDelivery *delivery.Delivery
 	rangeStats    *rangeStats
-	reservedBytes *feed.ReservedBytes // set by workRange if it is nil
+	reservedBytes *feed.ReservedBytes // set by beginWork if it is nil
 	sharesFrom    time.Time           // see lastOwned
 	log           *slog.Logger
 	emitEvent     func(Event)
@@ -46,7 +46,7 @@ type rangeWorker struct {
 	softDeletes      *softDeletes // of the function
 	readUpTo         atomic.Int64 // when the newest change that was read was written, Unix seconds; 0 if nothing follows it
 
-	seenPause     *lease.Pause           // why an operator ended the work; valid once held.Run has returned
+	seenPause     *lease.Pause           // why an operator ended the work; valid once held.Stop has returned
 	readsSnapshot bool                   // see snapshot.go
 	snapshotText  atomic.Pointer[string] // lease.SnapshotProperty of the next write
 
@@ -63,14 +63,17 @@ type rangeWorker struct {
 	removeErr     error        // why Function.SnapshotRead has failed, or nil; likewise
 	flushErr      error        // why Function.Flush has failed, or nil; valid once workRange has returned
 
+	located        feed.Target // by the ranges of locatedVersion; see locateRange
+	locatedVersion int64       // 0 is none
+
 	kept         atomic.Pointer[keptFeed] // see feedregion.go; nil if nothing is known
 	refusedReads int                      // in a row, by the service; for the reader
 	resume       *resumption              // valid once the work has ended with errFeedFailedOver or errPositionLost
 
 	confirmedFailovers atomic.Int64 // of the lease container when the lease was last confirmed, see WaitTrusted
 
-	endWork context.CancelCauseFunc // ends everything; set by workRange
-	caller  context.Context         // of workRange
+	endWork context.CancelCauseFunc // ends everything; set by beginWork
+	caller  context.Context         // of the work
 }
 
 // newWorker puts the parts of a worker together.
@@ -93,21 +96,23 @@ func (r *functionRunner) newWorker(held *lease.Held, stop *stopBudget) *rangeWor
 	w.rangeStats.pending = w.rangeDelivery.Pending
 	w.rangeStats.unfinished, w.rangeStats.keyCounts, w.rangeStats.postponedKeys = w.rangeDelivery.OldestUnfinished, w.rangeDelivery.KeyCounts, w.rangeDelivery.PostponedKeys
 	held.Snapshot = w.rangeDelivery.Snapshot
-	held.SetProperty(statusProperty, w.rangeStats.property)
 	held.OnWrite = func(err error) {
 		w.rangeStats.leaseWritten(err)
 		r.noteAnswer(useLeases, err)
 	}
 	w.noteAnswer = r.noteAnswer
-	held.SetProperty(lease.RetriesProperty, w.rangeDelivery.RetryProperty)
-	held.SetProperty(postponedProperty, w.postponedProperty)
-	held.SetProperty(readAheadProperty, w.readAheadProperty)
-	held.SetProperty(pageItemsProperty, w.pageItemsProperty)
-	held.SetProperty(unitsProperty, func() string { return r.measuredUnits().String() })
-	held.SetProperty(lease.SnapshotProperty, w.snapshotProperty)
-	held.SetProperty(lease.GenerationProperty, w.generationProperty)
+	held.Properties = func(set func(name, value string)) {
+		set(statusProperty, w.rangeStats.property())
+		set(lease.RetriesProperty, w.rangeDelivery.RetryProperty())
+		set(postponedProperty, w.postponedProperty())
+		set(readAheadProperty, w.readAheadProperty())
+		set(pageItemsProperty, w.pageItemsProperty())
+		set(unitsProperty, r.measuredUnits().String())
+		set(lease.SnapshotProperty, w.snapshotProperty())
+		set(lease.GenerationProperty, w.generationProperty())
+		set(lease.KeptProperty, w.keptProperty())
+	}
 	w.kept.Store(parseKept(l.Property(lease.KeptProperty)))
-	held.SetProperty(lease.KeptProperty, w.keptProperty)
 	held.RunningUntil = w.runningCalls.latestEnd
 	held.OnCheckpoint = func(continuation string) {
 		w.emitEvent(Event{Kind: EventCheckpointed, Range: l.Token(), Epoch: held.Epoch(), Continuation: continuation})
@@ -140,91 +145,148 @@ func (w *rangeWorker) jitterKey() []any { return []any{w.host.options.Owner, w.h
 // workRange works until the range is lost, gone or caught up, or ctx ends. When it
 // returns, everything that it started has stopped and the lease is given back. It
 // returns the reason why it ended.
-//
-// Two contexts are at work. reading ends with ctx or a handover request: after it
-// no page is read and no delivery begins. It is also the context of Function.Opened,
-// before whose end no delivery begins. held outlives it by the time that a
-// stop leaves to running handlers, and ends at once when the lease is lost.
 func (w *rangeWorker) workRange(ctx context.Context) error {
-	held, end := context.WithCancelCause(context.WithoutCancel(ctx))
-	reading, stopReading := context.WithCancelCause(held)
-	w.endWork, w.caller = end, ctx
-	if w.reservedBytes == nil {
+	work := w.beginWork(ctx, nil)
+	return work.end(w.rangeDelivery.Run(work.reading, work.owned, work.pages))
+}
+
+// startWork is workRange as a task: a range that has nothing to do has no goroutine. When the work
+// has ended, the task calls ended with the reason.
+func (w *rangeWorker) startWork(ctx context.Context, ended func(error)) {
+	var task *schedule.Task
+	var work *rangeWork
+	task = w.host.tasks.NewTask(func() (wait time.Duration, continues bool) {
+		if work == nil {
+			work = w.beginWork(ctx, task)
+		}
+		err := w.rangeDelivery.RunToRest(work.reading, work.owned, work.pages)
+		if errors.Is(err, delivery.ErrAtRest) {
+			return schedule.Never, true
+		}
+		ended(work.end(err))
+		return 0, false
+	})
+	task.Start()
+}
+
+// rangeWork is the work of a worker from its beginning to its end.
+//
+// Two contexts are at work. reading ends with that of the caller or a handover request: after it
+// no page is read and no delivery begins. It is also the context of Function.Opened,
+// before whose end no delivery begins. owned outlives it by the time that a
+// stop leaves to running handlers, and ends at once when the lease is lost.
+type rangeWork struct {
+	*rangeWorker
+	reading, owned context.Context
+	stopReading    context.CancelCauseFunc
+	forgetCaller   func()
+	delivering     *schedule.Task // nil if a goroutine waits for pages
+	reader         *schedule.Task
+	pages          chan *feed.Page
+	readErr        error // why reading has ended or could not begin; valid once pages is closed
+	joinsBudget    bool  // and leaves it at the end
+}
+
+// beginWork starts to read the range and to write its lease, and returns when delivery may begin.
+// delivering is the task that calls it, or nil.
+func (w *rangeWorker) beginWork(ctx context.Context, delivering *schedule.Task) *rangeWork {
+	work := &rangeWork{rangeWorker: w, delivering: delivering, pages: make(chan *feed.Page, 1)}
+	if work.joinsBudget = w.reservedBytes == nil; work.joinsBudget {
 		w.reservedBytes = w.host.pageBudget.Join(append(w.jitterKey(), w.function.Name)...)
 		w.host.pageBudget.ShareFrom(w.reservedBytes, w.sharesFrom)
-		defer w.host.pageBudget.Leave(w.reservedBytes)
 	}
-
-	defer onEnd(ctx, func() { stopReading(errStopping) })()
-	defer onEnd(w.stop.calls, func() { end(errStopping) })()
-	w.held.RunRequest = w.host.requests.runInTurn
+	work.reader = work.newReadTask()
+	var endOwned, endReading context.CancelCauseFunc
+	work.owned, endOwned = context.WithCancelCause(w.stop.calls)
+	work.reading, endReading = context.WithCancelCause(context.WithoutCancel(ctx))
+	work.stopReading = func(cause error) {
+		endReading(cause)
+		work.reader.Hurry()
+		if delivering != nil {
+			delivering.Hurry()
+		}
+	}
+	w.caller, w.endWork = ctx, func(cause error) {
+		endOwned(cause)
+		work.stopReading(cause)
+	}
+	work.forgetCaller = onEnd(ctx, func() { work.stopReading(errStopping) })
+	w.held.OnLoss, w.held.RenewalMoment = w.endWork, w.host.renewalMoment
 	w.held.OnReleaseRequest = func(pause *lease.Pause) {
 		if w.seenPause = pause; pause != nil {
-			stopReading(errPaused)
+			work.stopReading(errPaused)
 		} else {
-			stopReading(errHandedOver)
+			work.stopReading(errHandedOver)
 		}
 	}
-	var writer, reader sync.WaitGroup
-	stopWriting := make(chan struct{})
-	writer.Go(func() {
-		w.held.Run(held, stopWriting)
-		if loss := w.held.Err(); loss != nil {
-			end(loss)
-		}
-	})
-	opened := w.beginOpened(reading)
-	pages := make(chan *feed.Page, 1)
-	readErr := w.rangeDelivery.LoadStored(reading)
-	reader.Go(func() {
-		defer close(pages)
-		readErr = w.readPages(reading, pages, readErr)
-	})
+	w.held.Start(w.stop.calls, w.host.writes)
+	opened := w.beginOpened(work.reading)
+	work.readErr = w.rangeDelivery.LoadStored(work.reading)
+	work.reader.Start()
+	w.awaitOpened(work.reading, opened)
+	return work
+}
 
-	w.awaitOpened(reading, opened)
-	err := w.rangeDelivery.Run(reading, held, pages)
-	if err != nil && !errors.Is(err, delivery.ErrLeftAside) { // then the reader has ended, and a split needs its context
-		stopReading(err)
+// newReadTask returns the task that reads the feed, unless earlier work has failed.
+func (w *rangeWork) newReadTask() *schedule.Task {
+	reader := w.newReader(w.wakeDelivery)
+	return w.host.reads.NewTask(func() (wait time.Duration, continues bool) {
+		if w.readErr != nil {
+			reader.Discard()
+		} else if wait, w.readErr = reader.Step(w.reading, w.pages); w.readErr == nil {
+			return wait, true
+		}
+		w.noteAnswer(useFeed, w.readErr)
+		if isReadToEnd(w.readErr) {
+			w.rangeDelivery.AllRead()
+		} else { // the next owner reads on: a failing key must not delay the others
+			w.rangeDelivery.LeaveAsideAt(time.Now())
+		}
+		close(w.pages)
+		w.wakeDelivery()
+		return 0, false
+	})
+}
+
+// wakeDelivery has a delivery that rests take what has been read.
+func (w *rangeWork) wakeDelivery() {
+	if w.delivering != nil {
+		w.delivering.DueBy(time.Now())
 	}
-	for page := range pages { // read, but not delivered
+}
+
+// end ends the work after its delivery, for the reason err or for an earlier one, and returns the
+// reason.
+func (w *rangeWork) end(err error) error {
+	if err != nil && !errors.Is(err, delivery.ErrLeftAside) { // then the reader has ended, and a split needs its context
+		w.stopReading(err)
+	}
+	for page := range w.pages { // read, but not delivered
 		w.ReleasePage(page, false)
 	}
-	reader.Wait()
-	if err == nil || errors.Is(err, delivery.ErrLeftAside) && !isReadToEnd(readErr) {
-		err = readErr
+	w.reader.Wait()
+	if err == nil || errors.Is(err, delivery.ErrLeftAside) && !isReadToEnd(w.readErr) {
+		err = w.readErr
 	}
-	err = w.flush(held, err)
+	err = w.flush(w.owned, err)
 	if errors.Is(err, feed.ErrSnapshotRead) {
-		err = w.finishSnapshot(reading, held, err)
+		err = w.finishSnapshot(w.reading, w.owned, err)
 	}
 	var children []*lease.Lease
 	if errors.Is(err, lease.ErrSplit) {
-		children, err = w.held.Split(reading, held, func(err error) { w.ReportProblem(delivery.AllLanes, err) })
+		children, err = w.held.Split(w.reading, w.owned, func(err error) { w.ReportProblem(delivery.AllLanes, err) })
 	}
-	close(stopWriting)
-	writer.Wait()
+	w.held.Stop()
 	if loss := w.held.Err(); loss != nil {
 		err = loss
 	}
-	end(errStopping)
-	return w.concludeLease(err, children)
-}
-
-// readPages reads the feed, unless earlier work has failed, and returns why it ended.
-func (w *rangeWorker) readPages(reading context.Context, pages chan<- *feed.Page, readErr error) error {
-	feedReader := w.newReader()
-	if readErr == nil {
-		readErr = feedReader.Run(reading, pages)
-	} else {
-		feedReader.Discard()
+	w.endWork(errStopping)
+	err = w.concludeLease(err, children)
+	w.forgetCaller()
+	if w.joinsBudget {
+		w.host.pageBudget.Leave(w.reservedBytes)
 	}
-	w.noteAnswer(useFeed, readErr)
-	if isReadToEnd(readErr) {
-		w.rangeDelivery.AllRead()
-	} else { // the next owner reads on: a failing key must not delay the others
-		w.rangeDelivery.LeaveAsideAt(time.Now())
-	}
-	return readErr
+	return err
 }
 
 // isReadToEnd reports whether a reader ended because nothing followed: then delivery waits for

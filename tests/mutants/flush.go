@@ -6,12 +6,12 @@ var flushCalls = []mutant{
 		{"trigger/runner.go", "\tpasses, _ := f.Filter.compile()", "\tf.Flush = nil\n\tpasses, _ := f.Filter.compile()"},
 	}},
 	{"flush-after-release", "the host has the lease while Flush runs", []edit{
-		{"trigger/worker.go", "\terr = w.flush(held, err)\n", ""},
+		{"trigger/worker.go", "\terr = w.flush(w.owned, err)\n", ""},
 		{"trigger/worker.go", "\tw.rangeStats.close()\n\treason,", "\terr = w.flush(w.caller, err)\n\tw.rangeStats.close()\n\treason,"},
 	}},
 	{"flush-after-split", "the children of a split begin behind what Flush has made durable", []edit{
-		{"trigger/worker.go", "\terr = w.flush(held, err)\n", ""},
-		{"trigger/worker.go", "\tclose(stopWriting)\n", "\terr = w.flush(held, err)\n\tclose(stopWriting)\n"},
+		{"trigger/worker.go", "\terr = w.flush(w.owned, err)\n", ""},
+		{"trigger/worker.go", "\tw.held.Stop()\n", "\terr = w.flush(w.owned, err)\n\tw.held.Stop()\n"},
 	}},
 	{"flush-nil-not-counted", "a Flush that returns nil counts as a request for a checkpoint", []edit{
 		{"trigger/flushing.go", "err = w.rangeDelivery.RequestCheckpoint(ctx, w.callsAnswered.Load())", "_ = w.rangeDelivery"},

@@ -4,12 +4,11 @@ package main
 // end.
 var hosts = []mutant{
 	{"opened-before-renewals", "the lease is renewed while Opened runs", []edit{
-		{"trigger/worker.go", "\tw.endWork, w.caller = end, ctx\n", "\tw.endWork, w.caller = end, ctx\n\topened := w.beginOpened(reading)\n\t<-opened\n"},
-		{"trigger/worker.go", "\topened := w.beginOpened(reading)\n\tpages", "\topened = nil\n\tpages"},
-		{"trigger/worker.go", "\tw.awaitOpened(reading, opened)\n", ""},
+		{"trigger/worker.go", "\tw.held.Start(w.stop.calls, w.host.writes)\n\topened := w.beginOpened(work.reading)\n", "\topened := w.beginOpened(work.reading)\n\t<-opened\n\tw.held.Start(w.stop.calls, w.host.writes)\n"},
+		{"trigger/worker.go", "\tw.awaitOpened(work.reading, opened)\n", ""},
 	}},
 	{"opened-not-awaited", "no delivery begins before Opened has returned", []edit{
-		{"trigger/worker.go", "\tw.awaitOpened(reading, opened)\n\terr := w.rangeDelivery.Run(reading, held, pages)", "\terr := w.rangeDelivery.Run(reading, held, pages)\n\tw.awaitOpened(reading, opened)"},
+		{"trigger/worker.go", "\tw.awaitOpened(work.reading, opened)\n", "\tgo w.awaitOpened(work.reading, opened)\n"},
 	}},
 	{"opened-without-end", "a stop or a lost lease ends the context of Opened", []edit{
 		{"trigger/opening.go", "w.function.Opened(ctx, info)", "w.function.Opened(context.WithoutCancel(ctx), info)"},
@@ -60,7 +59,7 @@ var hosts = []mutant{
 	{"refused-feed-not-probed", "a refusal of the monitored account alone is noticed", []edit{
 		{"trigger/drain.go", "r.noteAnswer(useFeed, err)", ""},
 		{"trigger/cooldown.go", "\t\tr.noteAnswer(useFeed, err)\n", ""},
-		{"trigger/worker.go", "w.noteAnswer(useFeed, readErr)", ""},
+		{"trigger/worker.go", "w.noteAnswer(useFeed, w.readErr)", ""},
 	}},
 	{"refusal-of-idle-host", "an idle host learns that the account accepts its credential again", []edit{
 		{"trigger/runner.go", "\tr.verifyAccount(ctx)\n", ""},
@@ -92,14 +91,31 @@ var hosts = []mutant{
 	{"released-range-waits-for-a-whole-poll", "a busy range that is handed over has no owner for a part of a second", []edit{
 		{"trigger/internal/lease/set.go", "minHandoverPoll = 200 * time.Millisecond", "minHandoverPoll = 900 * time.Millisecond"},
 	}},
-	{"turns-end-with-answers", "requests without an answer hold up others once", []edit{
-		{"trigger/requestpool.go", "timer := time.AfterFunc(maxTurn, end)", "timer := time.NewTimer(maxTurn)"},
+	{"turns-end-with-answers", "steps without an answer hold up others for the length of a turn", []edit{
+		{"trigger/internal/schedule/plan.go", "return since.Add(MaxTurn)", "return since.Add(time.Hour)"},
 	}},
-	{"wait-for-a-turn-without-end", "requests without an answer hold up others once", []edit{
-		{"trigger/requestpool.go", "\tcase <-timer.C:\n\tcase <-urgent:\n", "\tcase <-urgent:\n"},
-		{"trigger/requestpool.go", "timer := time.AfterFunc(maxTurn, end)", "timer := time.NewTimer(maxTurn)"},
+	{"steps-out-of-turn", "lease writes that fall due together need few connections", []edit{
+		{"trigger/internal/schedule/plan.go", "|| len(l.running) == l.limit", "|| len(l.running) == 100*l.limit"},
 	}},
-	{"checkpoints-out-of-turn", "lease writes that fall due together need few connections", []edit{
-		{"trigger/worker.go", "w.held.RunRequest = w.host.requests.runInTurn", "w.held.RunRequest = func(_ <-chan struct{}, write func()) { w.host.requests.run(write) }"},
+	{"patient-steps-first", "a range with changes does not wait for the polls of all idle ones", []edit{
+		{"trigger/internal/schedule/schedule.go", "case e.isPatient:", "case e.isPatient || true:"},
+	}},
+	{"requested-write-stays-patient", "a lease whose renewal waits for its turn is written when a write is requested", []edit{
+		{"trigger/internal/schedule/schedule.go", "&& time.Until(due) < patience", "&& false"},
+	}},
+	{"write-again-at-once", "requests that come with the end of a write share the next one", []edit{
+		{"trigger/internal/lease/writer.go", "if dueAt.Before(w.wroteAt) {", "if false {"},
+	}},
+	{"wake-lost-during-a-step", "a page that is read while delivery comes to rest is delivered at once", []edit{
+		{"trigger/internal/schedule/schedule.go", "\tcase t.phase == taskRuns && isEarlier:\n\t\tt.nextAt = due\n", ""},
+	}},
+	{"idle-ranges-poll-at-moments-of-their-own", "the polls of idle ranges share a moment", []edit{
+		{"trigger/host.go", "return period - time.Since(p.beat)%period", "return period"},
+	}},
+	{"stop-waits-for-the-next-poll", "a stop ends the wait of an idle range", []edit{
+		{"trigger/worker.go", "\t\twork.reader.Hurry()\n", ""},
+	}},
+	{"own-leases-from-the-last-list", "a host forgets whose leases others held once it has listed none", []edit{
+		{"trigger/internal/lease/store.go", "if l.owner == \"\" || l.owner != s.owner {", "if l.owner == \"\" {"},
 	}},
 }

@@ -357,7 +357,7 @@ var delivery = []mutant{
 		{"trigger/internal/feed/shared.go", "return a.request > reader.request &&", "return"},
 	}},
 	{"shared-answer-delays-changes", "a function that got another one's answer polls as early as if it had read on its own", []edit{
-		{"trigger/internal/feed/reader.go", "min(wait-age, r.UntilPoll())", "min(wait, r.UntilPoll())"},
+		{"trigger/internal/feed/reader.go", "min(r.wait-age, r.UntilPoll())", "min(r.wait, r.UntilPoll())"},
 	}},
 	{"shared-cancellation", "a reader that is stopped does not stop those that wait for its request", []edit{
 		{"trigger/internal/feed/shared.go", "if (!isOver || throttled) && !errors.Is(", "_ = throttled\n\t\tif !errors.Is("},

@@ -3,8 +3,8 @@ package main
 // splits are planted bugs in splits and merges: in what follows a lease, and what it replaces.
 var splits = []mutant{
 	{"children-at-the-read-position", "children begin at the parent's acknowledged position", []edit{
-		{"trigger/worker.go", "readErr = w.readPages(reading, pages, readErr)", "readErr = w.readPages(reading, pages, readErr)\n\t\tif errors.Is(readErr, lease.ErrSplit) {\n\t\t\tstopReading(readErr)\n\t\t}"},
-		{"trigger/worker.go", "children, err = w.held.Split(reading, held,", "w.held.Advance(w.rangeStats.currentStatus().Continuation, time.Now())\n\t\tchildren, err = w.held.Split(held, held,"},
+		{"trigger/worker.go", "\t\tclose(w.pages)\n", "\t\tif errors.Is(w.readErr, lease.ErrSplit) {\n\t\t\tw.stopReading(w.readErr)\n\t\t}\n\t\tclose(w.pages)\n"},
+		{"trigger/worker.go", "children, err = w.held.Split(w.reading, w.owned,", "w.held.Advance(w.rangeStats.currentStatus().Continuation, time.Now())\n\t\tchildren, err = w.held.Split(w.owned, w.owned,"},
 	}},
 	{"split-without-confirmation", "a host that lost the lease creates no children", []edit{
 		{"trigger/internal/lease/held.go", "if err := h.ConfirmOwnership(reader); err != nil {\n\t\treturn nil, err\n\t}", ""},

@@ -29,7 +29,7 @@ var stores = []mutant{
 		{"trigger/internal/delivery/postponed.go", " && s.letters.isPassed(k.nameOf(items[n]))", ""},
 	}},
 	{"read-ahead-not-told", "on a merged range the next owner knows what was read behind the position", []edit{
-		{"trigger/worker.go", "held.SetProperty(readAheadProperty, w.readAheadProperty)", "_ = w.readAheadProperty"},
+		{"trigger/worker.go", "\t\tset(readAheadProperty, w.readAheadProperty())\n", ""},
 	}},
 	{"read-ahead-too-short", "on a merged range the next owner reads again what was read behind the position", []edit{
 		{"trigger/internal/delivery/progress.go", "return pages, p.taken.read - p.acknowledged.read", "return pages, 0"},

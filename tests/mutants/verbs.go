@@ -3,7 +3,7 @@ package main
 // verbsOfHandlers are planted bugs in the answers of handlers and in their judge.
 var verbsOfHandlers = []mutant{
 	{"probes-in-any-order", "writers that wait for one probe have an order", []edit{
-		{"trigger/internal/lease/gate.go", "return false, g.probeAt.Add(turn), g.openSignal\n\t}", "return false, g.probeAt, g.openSignal\n\t}"},
+		{"trigger/internal/lease/gate.go", "return g.probeAt.Add(turn), false", "return g.probeAt, turn < 0"},
 	}},
 	{"judge-trusts-buffers", "the judge does not take a buffered change for a stored one", []edit{
 		{"tests/history/check.go", "if e.Op == Buffered {", "if false {"},

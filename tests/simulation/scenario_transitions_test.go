@@ -80,7 +80,7 @@ func TestTransitionsArePrompt(t *testing.T) {
 			func(w *world) { w.after(3*time.Minute, "stops", func() { w.stop(w.living()[0]) }) }},
 		{"a host joins while calls outlast the expiration", history.NoRobbery,
 			func(s *swarm) { s.callTime, s.quick, s.writes = 4*time.Minute, false, 100 },
-			func(w *world) { w.after(5*time.Minute, "joins", func() { w.start("second") }) }},
+			func(w *world) { w.after(6*time.Minute, "joins", func() { w.start("second") }) }},
 		{"a host joins while calls are short", history.PromptHandover, func(*swarm) {},
 			func(w *world) { w.after(5*time.Minute, "joins", func() { w.start("second") }) }},
 		{"the feed is throttled for 10 s", history.ThrottleWaited, func(*swarm) {}, throttleAfter(10*time.Second, 5*time.Second, 0)},

@@ -20,8 +20,8 @@
 // lane itself; with more it starts one goroutine for each and waits for them. Lanes
 // share the progress, the retry records, the blocked keys and the breaker; each of these
 // has a lock of its own. Calls.AdvancePosition is called under
-// the lock of the progress, so that positions reach the lease's writer in order; the
-// writer's lock is the only one that may be taken under it.
+// the lock of the progress, so that positions reach the lease's writer in order; the locks
+// of the writer and of its scheduler are the only ones that may be taken under it.
 package delivery
 
 import (
@@ -145,6 +145,7 @@ type Delivery struct {
 	lanes     []*lane
 	settling  *time.Timer // of dispatchNext; the goroutine that takes pages owns it and laneEnds
 	laneEnds  []int       // of sortByLane
+	hasBegun  bool        // Run or RunToRest has been called; for its caller
 	hasStored atomic.Bool // LoadStored has succeeded
 }
 

@@ -17,13 +17,45 @@ import (
 // begin; held ends when a running call must end.
 func (d *Delivery) Run(ctx, held context.Context, pages <-chan *feed.Page) error {
 	defer d.abandon()
-	// What the reader has at this moment comes before what the lanes have stored, so that a
-	// simulated run repeats.
-	if err := backoff.Sleep(ctx, time.Nanosecond); err != nil {
+	if err := d.begin(ctx); err != nil {
 		return err
 	}
+	return d.deliverPages(ctx, held, pages, false)
+}
+
+// ErrAtRest is the result of [Delivery.RunToRest] while there is nothing to do.
+var ErrAtRest = errors.New("nothing to deliver")
+
+// RunToRest is Run, except that it returns ErrAtRest as soon as everything read is finished and
+// only a further page, the end of pages or that of ctx can change that. Then its caller calls it
+// again. With several lanes it does not rest.
+func (d *Delivery) RunToRest(ctx, held context.Context, pages <-chan *feed.Page) error {
+	err := d.begin(ctx)
+	if err == nil {
+		err = d.deliverPages(ctx, held, pages, true)
+	}
+	if !errors.Is(err, ErrAtRest) {
+		d.abandon()
+	}
+	return err
+}
+
+// begin is called at the beginning of each run, and waits before the first one. What the reader has
+// at this moment comes before what the lanes have stored, so that a simulated run repeats.
+func (d *Delivery) begin(ctx context.Context) error {
+	if d.hasBegun {
+		return context.Cause(ctx)
+	}
+	d.hasBegun = true
+	return backoff.Sleep(ctx, time.Nanosecond)
+}
+
+func (d *Delivery) deliverPages(ctx, held context.Context, pages <-chan *feed.Page, mayRest bool) error {
 	if len(d.lanes) == 1 { // it takes no page during a call
 		return d.lanes[0].deliverAll(ctx, held, func(ctx context.Context, timeout <-chan time.Time) (items []*Item, open bool, err error) {
+			if mayRest && timeout == nil && d.isAtRest(pages) {
+				return nil, true, ErrAtRest
+			}
 			open, err = d.dispatchNext(ctx, pages, timeout)
 			return d.lanes[0].inbox.takeAll(), open, err
 		})
@@ -53,6 +85,11 @@ func (d *Delivery) Run(ctx, held context.Context, pages <-chan *feed.Page) error
 		return err
 	}
 	return d.leaveAsideChanges(owned)
+}
+
+// isAtRest reports whether there is nothing to do before a further page comes.
+func (d *Delivery) isAtRest(pages <-chan *feed.Page) bool {
+	return len(pages) == 0 && d.untaken.page == nil && d.mayRead() && d.progress.allFinished()
 }
 
 // leaveAsideChanges makes room in the store for the oldest waiting keys of several lanes, which

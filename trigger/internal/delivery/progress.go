@@ -24,7 +24,7 @@ import (
 // the keys with unfinished changes up to Q, too, see marks.go.
 //
 // mu guards all of it. advancePosition is called under mu, so that positions arrive
-// in order; it may take the lock of the lease's writer.
+// in order; it may take the locks of the lease's writer and of its scheduler.
 type progress struct {
 	advancePosition func(position string, saveAt time.Time)
 	isMerged        bool // LSNs do not name positions in the range

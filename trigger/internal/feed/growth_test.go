@@ -110,7 +110,6 @@ func (f *functionReader) growing() *Reader {
 	f.source.MostItems = 8
 	return &Reader{
 		Source: f.source, Budget: f.budget, Reserved: f.reserved, PollDelay: time.Second, ReadTimeout: time.Minute, nextItems: f.source.MaxItems,
-		RunRequest:     func(run func()) { run() },
 		Locate:         func(context.Context) (Target, error) { return f.account.target, nil },
 		IsFinal:        func(error) bool { return false },
 		Verify:         func(context.Context, *Page, string) error { return nil },
@@ -119,6 +118,7 @@ func (f *functionReader) growing() *Reader {
 		ObservePage: func(page *Page) {
 			f.pages = append(f.pages, page)
 		},
+		PageSent:      func() {},
 		ReportProblem: func(err error, _ int) { f.account.t.Error(err) },
 	}
 }

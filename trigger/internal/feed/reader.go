@@ -51,8 +51,8 @@ var errNotAdvancing = errors.New("the feed answered with changes but the same co
 // has already retried within each. A read that the service throttles does not count.
 const maxReadFailures = 5
 
-// Reader reads the pages of one leased range in one goroutine, which its worker
-// starts and waits for. All fields but FirstPage and FirstItems are required.
+// Reader reads the pages of one leased range. Its worker calls Step, or Discard, never two at a
+// time. All fields but FirstPage and FirstItems are required.
 type Reader struct {
 	Source        *Source
 	LeaseToken    string        // of the lease, for errors
@@ -67,9 +67,6 @@ type Reader struct {
 	Budget        *Budget
 	Reserved      *ReservedBytes
 
-	// RunRequest runs a function that reads a page and returns when the function has: an
-	// idle range then needs no stack of its own for it.
-	RunRequest func(func())
 	// FirstPosition returns the continuation to read first. It is called again if it fails.
 	FirstPosition func(ctx context.Context) (string, error)
 	// Locate returns the range that holds the lease's changes now.
@@ -94,58 +91,63 @@ type Reader struct {
 	VerifyPosition func(ctx context.Context, continuation string) error
 	// ObservePage is told each page before it is sent on.
 	ObservePage func(*Page)
+	// PageSent is called after each page that was sent.
+	PageSent func()
 	// ReportProblem is told each failure, with the number of failures in a row.
 	ReportProblem func(err error, failures int)
 
-	nextItems   int // changes in the next page, see [pageSizes]
-	pace        pace
-	snapshotEnd string
-	isPastEnd   bool // the page that was read last has passed it
+	hasBegun     bool
+	continuation string        // of the next page
+	wait         time.Duration // before the next poll, if it is not due for another reason
+	changedAt    time.Time     // when the last changes were read
+	nextItems    int           // changes in the next page, see [pageSizes]
+	pace         pace
+	snapshotEnd  string
+	isPastEnd    bool // the page that was read last has passed it
 }
 
-// Run reads pages and sends them, until ctx ends, the feed keeps failing or it has
-// caught up. It sends each page before it requests the next one.
-func (r *Reader) Run(ctx context.Context, pages chan<- *Page) error {
-	continuation, err := r.begin(ctx, pages)
-	if err != nil {
-		return err
-	}
-	wait, changedAt := r.PollDelay, time.Now()
-	r.snapshotEnd = r.SnapshotEnd()
-	for {
-		page, reading, err := r.readNext(ctx, continuation)
-		if err != nil {
-			return err
+// Step reads pages and sends them until there is nothing new, and returns how long to wait before
+// the next step. Its error, which is the cause if ctx ends, the reason why the feed keeps failing,
+// ErrCaughtUp or ErrSnapshotRead, ends the reader. It sends each page before it requests the next one.
+func (r *Reader) Step(ctx context.Context, pages chan<- *Page) (wait time.Duration, err error) {
+	if !r.hasBegun {
+		if err := r.begin(ctx, pages); err != nil {
+			return 0, err
 		}
-		idle, moved := page.NotModified, page.Continuation != continuation && !IsStale(page, continuation, r.MergedRange)
+	}
+	for {
+		page, reading, err := r.readNext(ctx, r.continuation)
+		if err != nil {
+			return 0, err
+		}
+		idle, moved := page.NotModified, page.Continuation != r.continuation && !IsStale(page, r.continuation, r.MergedRange)
 		if moved {
-			continuation = page.Continuation
+			r.continuation = page.Continuation
 		}
 		if !idle || moved {
 			if err := r.sendPage(ctx, pages, page); err != nil {
-				return err
+				return 0, err
 			}
 		} else {
 			r.Budget.ReleasePage(page, r.Reserved)
 		}
 		if r.isPastEnd {
-			return ErrSnapshotRead
+			return 0, ErrSnapshotRead
 		}
 		if idle && r.UntilCaughtUp {
-			return ErrCaughtUp
+			return 0, ErrCaughtUp
 		}
 		age := reading.age()
 		if !idle {
-			wait, changedAt = r.PollMin, time.Now().Add(-age)
+			r.wait, r.changedAt = r.PollMin, time.Now().Add(-age)
 			continue
 		}
 		if age > 0 { // another function has polled since the changes
-			wait = min(max(wait, time.Since(changedAt)-age), r.PollDelay)
+			r.wait = min(max(r.wait, time.Since(r.changedAt)-age), r.PollDelay)
 		}
-		if err := r.sleep(ctx, min(wait-age, r.UntilPoll())); err != nil {
-			return err
-		}
-		wait = min(2*wait, r.PollDelay)
+		wait := min(r.wait-age, r.UntilPoll())
+		r.wait = min(2*r.wait, r.PollDelay)
+		return wait + r.turn(), nil
 	}
 }
 
@@ -169,28 +171,33 @@ func cutAt(page *Page, end string) (isPassed bool) {
 	return isPassed
 }
 
-// begin sends the first page, if there is one, and returns the continuation that the next
-// read begins with.
-func (r *Reader) begin(ctx context.Context, pages chan<- *Page) (continuation string, err error) {
+// begin finds the position that the next read begins with, and sends the first page if there is one.
+func (r *Reader) begin(ctx context.Context, pages chan<- *Page) error {
 	r.nextItems = r.Source.WithPages(r.FirstItems).MaxItems
-	if continuation, err = r.findStart(ctx); err != nil {
+	r.hasBegun = true
+	continuation, err := r.findStart(ctx)
+	if err != nil {
 		r.Discard()
-		return "", err
+		return err
 	}
+	r.snapshotEnd, r.wait, r.changedAt = r.SnapshotEnd(), r.PollDelay, time.Now()
 	if r.FirstPage != nil {
 		if err := r.Verify(ctx, r.FirstPage, continuation); err != nil {
 			r.Discard()
 			if r.FirstPage = nil; r.IsFinal(err) {
-				return "", err
+				return err
 			}
 		}
 	}
-	if r.FirstPage == nil || r.refuseLarge(r.FirstPage, r.Source.pageSizes().most, continuation) {
-		return continuation, nil
+	if r.continuation = continuation; r.FirstPage == nil || r.refuseLarge(r.FirstPage, r.Source.pageSizes().most, continuation) {
+		return nil
 	}
-	r.pace.observe(time.Now(), r.FirstPage.Throttled)
-	r.growPages(r.FirstPage, r.nextItems, continuation)
-	return r.FirstPage.Continuation, r.sendPage(ctx, pages, r.FirstPage)
+	first := r.FirstPage
+	r.FirstPage = nil
+	r.pace.observe(time.Now(), first.Throttled)
+	r.growPages(first, r.nextItems, continuation)
+	r.continuation = first.Continuation
+	return r.sendPage(ctx, pages, first)
 }
 
 // readNext reads the page after the continuation, and repeats reads that fail. An error
@@ -215,12 +222,7 @@ func (r *Reader) readNext(ctx context.Context, continuation string) (*Page, *Rea
 		if err != nil {
 			return nil, nil, err
 		}
-		var answer struct {
-			page *Page
-			err  error
-		}
-		r.RunRequest(func() { answer.page, answer.err = r.readPage(ctx, source, continuation, reading) })
-		page, err := answer.page, answer.err
+		page, err := r.readPage(ctx, source, continuation, reading)
 		switch {
 		case err == nil:
 			r.pace.observe(time.Now(), page.Throttled)
@@ -245,7 +247,7 @@ func (r *Reader) readNext(ctx context.Context, continuation string) (*Page, *Rea
 	}
 }
 
-// Discard releases the first page. It is called instead of Run, if Run cannot begin.
+// Discard releases the first page. It is called instead of Step, if no step can begin.
 func (r *Reader) Discard() {
 	if r.FirstPage != nil {
 		r.Budget.ReleasePage(r.FirstPage, r.Reserved)
@@ -344,6 +346,7 @@ func (r *Reader) sendPage(ctx context.Context, pages chan<- *Page, page *Page) e
 	if ctx.Err() == nil {
 		select {
 		case pages <- page:
+			r.PageSent()
 			return nil
 		case <-ctx.Done():
 		}
@@ -407,11 +410,17 @@ func (r *Reader) afterFailure(ctx context.Context, err error, failed *readFailur
 	return r.sleep(ctx, backoff.Wait(failed.sinceThrottle, backoff.Min, r.PollDelay, r.JitterKey...))
 }
 
-// sleep waits for d. Functions that share reads would often wake in one instant: all but
-// one wait a little longer, each time for another time.
+// sleep waits for d and the reader's turn.
 func (r *Reader) sleep(ctx context.Context, d time.Duration) error {
-	if place := r.Source.Place; place > 0 {
-		d += backoff.Spread(functionSpread, place, time.Now().UnixNano())
+	return backoff.Sleep(ctx, d+r.turn())
+}
+
+// turn returns a short time by which the next read is later. Functions that share reads would often
+// read in one instant: all but one wait a little, each time for another time.
+func (r *Reader) turn() time.Duration {
+	place := r.Source.Place
+	if place == 0 {
+		return 0
 	}
-	return backoff.Sleep(ctx, d)
+	return backoff.Spread(functionSpread, place, time.Now().UnixNano())
 }

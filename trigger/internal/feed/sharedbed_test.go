@@ -183,7 +183,6 @@ func (a *account) closeAll(shared *SharedReads, readers ...*functionReader) {
 func (f *functionReader) reader(timeout time.Duration) *Reader {
 	return &Reader{
 		Source: f.source, LeaseToken: "0", ReadTimeout: timeout, PollMin: time.Hour, PollDelay: time.Hour, Budget: f.budget, Reserved: f.reserved,
-		RunRequest:    func(request func()) { request() },
 		FirstPosition: func(context.Context) (string, error) { return "", nil }, SnapshotEnd: func() string { return "" },
 		Locate:         func(context.Context) (Target, error) { return f.account.target, nil },
 		IsFinal:        func(error) bool { return false },
@@ -192,6 +191,7 @@ func (f *functionReader) reader(timeout time.Duration) *Reader {
 		PayRead:        func(context.Context) (func(float64), error) { return func(float64) {}, nil },
 		UntilPoll:      func() time.Duration { return time.Hour },
 		ObservePage:    func(*Page) {},
+		PageSent:       func() {},
 		ReportProblem:  func(err error, failures int) { f.account.t.Errorf("%d failures: %v", failures, err) },
 	}
 }

@@ -58,7 +58,7 @@ func (s *Set) Acquire(ctx, requests context.Context, l *Lease, listed *Index, re
 		s.giveBack(finish, acquired, l)
 		return nil, fmt.Errorf("acquire lease %q: %w", l.token, err)
 	}
-	return s.newHeld(newWriter(s.store, acquired, sent, s.cfg.RenewInterval, s.cfg.Expiration, s.cfg.Log), l, listed), nil
+	return s.newHeld(newWriter(s.store, acquired, sent, s.cfg.RenewInterval, s.cfg.Expiration, s.cfg.Log), l, listed, retire), nil
 }
 
 // giveBack undoes an acquisition: the lease is its former owner's again, in its epoch. That owner may
@@ -70,7 +70,7 @@ func (s *Set) giveBack(ctx context.Context, acquired, former *Lease) {
 	if former.owner != "" {
 		undone.keepWritten(s.Now())
 	}
-	if err := s.store.replaceDocument(ctx, undone, former.rest["timestamp"]); err != nil {
+	if err := s.store.replaceDocument(ctx, undone, former.timestamp); err != nil {
 		s.cfg.Log.Warn("could not give back a lease that was acquired too early after a failover; it will expire", slog.String("range", former.token), slog.Any("error", err))
 	}
 }

@@ -16,8 +16,9 @@ import (
 type rangeCache struct {
 	container *cosmos.Container
 
-	mu     sync.Mutex // guards ranges; never held during I/O
-	ranges []cosmos.Range
+	mu      sync.Mutex // guards the fields below; never held during I/O
+	ranges  []cosmos.Range
+	version int64 // counts the refreshes
 }
 
 // refresh reads the ranges. If nothing changed, that is one small answer.
@@ -29,6 +30,7 @@ func (c *rangeCache) refresh(ctx context.Context) ([]cosmos.Range, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ranges = ranges
+	c.version++
 	return ranges, nil
 }
 
@@ -37,6 +39,12 @@ func (c *rangeCache) current() []cosmos.Range {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.ranges
+}
+
+func (c *rangeCache) currentVersion() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.version
 }
 
 // locate finds the physical range that holds the changes of a lease now. If there

@@ -100,7 +100,7 @@ func (s *Set) MarkDispatched(ctx context.Context, l *Lease) error {
 	marked := l.clone()
 	value := dispatchMark{at: s.Now(), written: l.written, owner: l.owner}.String()
 	marked.properties[dispatchedProperty] = value
-	err := s.store.replaceDocument(ctx, marked, l.rest["timestamp"])
+	err := s.store.replaceDocument(ctx, marked, l.timestamp)
 	if cosmos.Classify(err).Unsure() {
 		fresh, readErr := s.store.readLease(ctx, l)
 		switch {

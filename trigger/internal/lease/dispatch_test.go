@@ -102,7 +102,7 @@ func TestEndMarkOfDeadOwnersLease(t *testing.T) {
 		marked := b.leases(s)["0"]
 		next := marked.clone()
 		next.owner = "b" // a .NET host keeps the mark
-		must(t, s.store.replaceDocument(t.Context(), next, next.rest["timestamp"]))
+		must(t, s.store.replaceDocument(t.Context(), next, next.timestamp))
 		must(t, s.EndMark(t.Context(), marked))
 		if l := b.leases(s)["0"]; !s.IsDispatched(l) {
 			t.Error("the mark of another owner's lease has ended")

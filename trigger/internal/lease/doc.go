@@ -7,9 +7,10 @@
 //	leases, err := set.Candidates(ctx)      // one pass of the balancer
 //	steps, next := set.Plan(leases, working)          // and carries them out
 //	held, err := set.Acquire(ctx, ctx, l, nil, false) // this host owns the range
-//	go held.Run(ctx, stop)                  // writes checkpoints and renewals
+//	held.Start(ctx, turns)                  // writes checkpoints and renewals
 //	held.Advance(continuation, time.Now())  // changes are handled
-//	err = held.Release(ctx)                 // after Run has returned
+//	held.Stop()
+//	err = held.Release(ctx)
 //
 // # The life of a lease
 //
@@ -25,7 +26,7 @@
 // under its etag, with its own name, its incarnation (a random text for each
 // process) and the next epoch. If two hosts try, the etag lets one of them win.
 //
-// Writing. While a lease is held, one goroutine writes the document, one write at
+// Writing. While a lease is held, one task writes the document, one write at
 // a time: a checkpoint when a batch is handled, a renewal when there was no
 // progress for the renewal interval. Each replace carries the newest etag. After
 // a conflict or a lost answer the writer reads the document. If it still has this
@@ -76,8 +77,8 @@
 // # Goroutines and locks
 //
 // One goroutine per function balances or drains: it owns the auditor and calls
-// the methods of [Set] that its comment names. The goroutine in [Held.Run] owns
-// the newest version of a held lease; after Run has returned, the caller does, for
+// the methods of [Set] that its comment names. The task that [Held.Start] begins owns
+// the newest version of a held lease; after [Held.Stop], its caller does, for
 // Release or Retire. All other state that goroutines share is guarded by five
 // mutexes: those of the store (parsed documents of the last list), of the range
 // cache, of the write gate, of the lost leases, and of each writer (position and

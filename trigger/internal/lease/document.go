@@ -35,15 +35,16 @@ type Lease struct {
 	continuation string // raw etag with its quotes; "" before the first checkpoint
 	mode         string
 	properties   map[string]string
+	timestamp    json.RawMessage // of the owner's last write, nil if there is none
 
-	rest map[string]json.RawMessage // the document as read
+	rest map[string]json.RawMessage // other properties of the document as read, and _rid
 }
 
 // Halley's properties in a lease. Those of handovers, pauses and messages are in
 // handover.go, pause.go and dispatch.go.
 const (
 	// RetriesProperty holds the retry state of changes that the handler failed on.
-	// This package does not interpret it, see [Held.SetProperty]; since it refers
+	// This package does not interpret it, see [Held.Properties]; since it refers
 	// to changes of one range, children of a split do not inherit it.
 	RetriesProperty = "halley.retries"
 
@@ -255,7 +256,7 @@ func (l *Lease) document(timestamp json.RawMessage) ([]byte, error) {
 func (l *Lease) Document() json.RawMessage {
 	restorable := l.clone()
 	restorable.dropFinished()
-	document, _ := restorable.document(l.rest["timestamp"]) // it was decoded from JSON, so it encodes
+	document, _ := restorable.document(l.timestamp) // it was decoded from JSON, so it encodes
 	return document
 }
 

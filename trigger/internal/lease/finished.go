@@ -2,7 +2,6 @@ package lease
 
 import (
 	"encoding/json"
-	"maps"
 	"strconv"
 
 	"halley/trigger/internal/finished"
@@ -30,7 +29,7 @@ const finishedTimestampProperty = "halley.finished.timestamp" // of the last wri
 // value belongs to.
 func (l *Lease) Finished() string {
 	var timestamp string
-	_ = json.Unmarshal(l.rest["timestamp"], &timestamp) // "" if there is none
+	_ = json.Unmarshal(l.timestamp, &timestamp) // "" if there is none
 	confirmed, known := l.properties[finishedTimestampProperty]
 	if l.byKeys || l.owner != "" && !l.OwnedByHalley() || known && confirmed != timestamp {
 		return ""
@@ -76,11 +75,7 @@ func (l *Lease) confirmFinished(timestamp json.RawMessage) {
 	if !l.HoldsFinished() {
 		return
 	}
-	l.rest = maps.Clone(l.rest) // versions of a lease share it
-	if l.rest == nil {
-		l.rest = map[string]json.RawMessage{}
-	}
-	l.rest["timestamp"] = timestamp
+	l.timestamp = timestamp
 	var text string
 	_ = json.Unmarshal(timestamp, &text) // it was encoded from a text
 	l.properties[finishedTimestampProperty] = text

@@ -54,7 +54,7 @@ func TestWritesConfirmFinishedChanges(t *testing.T) {
 		}
 	}
 	other := second.clone()
-	other.rest = map[string]json.RawMessage{"timestamp": json.RawMessage(`"third"`)}
+	other.timestamp = json.RawMessage(`"third"`)
 	if value := other.Finished(); value != "" {
 		t.Errorf("after a write of another library: %s", value)
 	}

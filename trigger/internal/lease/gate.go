@@ -3,6 +3,7 @@ package lease
 import (
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -19,13 +20,13 @@ import (
 type writeGate struct {
 	log *slog.Logger
 
-	mu         sync.Mutex      // guards the fields below, and no other lock is taken under it
-	refused    map[string]bool // tokens of leases whose last write was refused, and whether it was a renewal
-	renewals   int             // refused renewals
-	since      time.Time       // when the first of them was refused
-	probeAt    time.Time       // the next checkpoint may be sent
-	period     time.Duration   // between such checkpoints
-	openSignal chan struct{}   // closed when no write is refused any more
+	mu       sync.Mutex        // guards the fields below, and no other lock is taken under it
+	refused  map[string]bool   // tokens of leases whose last write was refused, and whether it was a renewal
+	renewals int               // refused renewals
+	since    time.Time         // when the first of them was refused
+	probeAt  time.Time         // the next checkpoint may be sent
+	period   time.Duration     // between such checkpoints
+	waiting  map[string]func() // by token, of writers to wake when no write is refused any more
 }
 
 // minProbePeriod bounds the checkpoints that are sent while writes are refused; the
@@ -36,7 +37,7 @@ const minProbePeriod = time.Second
 const probeSpread = 64 * time.Microsecond
 
 func newWriteGate(log *slog.Logger) *writeGate {
-	return &writeGate{log: log, refused: map[string]bool{}, openSignal: make(chan struct{})}
+	return &writeGate{log: log, refused: map[string]bool{}, waiting: map[string]func(){}}
 }
 
 // refusal returns the service's wait if an error says that it refuses writes for
@@ -73,13 +74,15 @@ func (g *writeGate) refuse(token string, renewal bool, wait time.Duration, err e
 func (g *writeGate) forget(token string) {
 	g.mu.Lock()
 	isOver := g.drop(token) && len(g.refused) == 0
-	since := g.since
+	since, waiting := g.since, g.waiting
 	if isOver {
-		close(g.openSignal)
-		g.openSignal = make(chan struct{})
+		g.waiting = map[string]func(){}
 	}
 	g.mu.Unlock()
 	if isOver {
+		for _, token := range slices.Sorted(maps.Keys(waiting)) { // in order, so that a simulated run repeats
+			waiting[token]()
+		}
 		g.log.Info("lease writes accepted again", slog.Duration("refusedFor", time.Since(since)))
 	}
 }
@@ -91,26 +94,28 @@ func (g *writeGate) drop(token string) (found bool) {
 		g.renewals--
 	}
 	delete(g.refused, token)
+	delete(g.waiting, token)
 	return found
 }
 
 // mayCheckpoint reports whether a checkpoint of a lease may be sent now. If not, it returns
-// when to ask again, and a channel that is closed when writes are accepted.
-func (g *writeGate) mayCheckpoint(token string) (ok bool, retryAt time.Time, open <-chan struct{}) {
+// when to ask again, and calls wake as soon as writes are accepted.
+func (g *writeGate) mayCheckpoint(token string, wake func()) (retryAt time.Time, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.refused) == 0 {
-		return true, time.Time{}, g.openSignal
+		return time.Time{}, true
 	}
-	now := time.Now()
 	// Writers that wait for one probe get an order, so that a simulated run repeats.
 	turn := backoff.Spread(probeSpread, token)
-	if now.Before(g.probeAt) {
-		return false, g.probeAt.Add(turn), g.openSignal
+	now := time.Now()
+	isProbe := !now.Before(g.probeAt)
+	if isProbe {
+		g.probeAt = now.Add(g.period)
 	}
-	g.probeAt = now.Add(g.period)
-	if g.renewals == 0 {
-		return true, time.Time{}, g.openSignal
+	if isProbe && g.renewals == 0 {
+		return time.Time{}, true
 	}
-	return false, g.probeAt.Add(turn), g.openSignal
+	g.waiting[token] = wake
+	return g.probeAt.Add(turn), false
 }

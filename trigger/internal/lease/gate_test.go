@@ -19,7 +19,7 @@ func TestWritersThatWaitForOneProbeAreApart(t *testing.T) {
 		turns := map[time.Time]string{}
 		for i := range 20 {
 			token := fmt.Sprint(i)
-			allowed, retryTime, _ := g.mayCheckpoint(token)
+			retryTime, allowed := g.mayCheckpoint(token, func() {})
 			if wait := time.Until(retryTime); allowed || wait < minProbePeriod || wait > minProbePeriod+probeSpread {
 				t.Errorf("lease %s may be written: %v, and is told to wait for %s", token, allowed, wait)
 			}
@@ -31,7 +31,7 @@ func TestWritersThatWaitForOneProbeAreApart(t *testing.T) {
 		time.Sleep(minProbePeriod + probeSpread)
 		probes := 0
 		for i := range 20 {
-			if allowed, _, _ := g.mayCheckpoint(fmt.Sprint(i)); allowed {
+			if _, allowed := g.mayCheckpoint(fmt.Sprint(i), func() {}); allowed {
 				probes++
 			}
 		}

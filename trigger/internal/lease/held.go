@@ -12,16 +12,17 @@ import (
 	"halley/trigger/internal/backoff"
 )
 
-// Held is a lease that this host has acquired. Its owner starts [Held.Run] in one
-// goroutine, stops when Run has lost the lease or [Held.OnReleaseRequest] is called, and
-// ends with [Held.Release] or, for a range that has split, with [Held.Split] before and
-// [Held.Retire] after the end of Run.
+// Held is a lease that this host has acquired. Its owner calls [Held.Start],
+// ends its work once [Held.OnLoss] or [Held.OnReleaseRequest] is called, and
+// ends with [Held.Stop] and [Held.Release] or, for a range that has split, with [Held.Split]
+// before Stop and [Held.Retire] after it.
 type Held struct {
 	*leaseWriter
-	ranges    *rangeCache
-	pollDelay time.Duration // upper bound of the wait between attempts of a split
-	listed    *Index        // all leases before the acquisition, nil if they were not listed
-	before    *Lease        // the lease as it was before the acquisition
+	ranges      *rangeCache
+	pollDelay   time.Duration // upper bound of the wait between attempts of a split
+	listed      *Index        // all leases before the acquisition, nil if they were not listed or do not matter
+	formerWrite time.Time
+	replaced    *Lease // the lease as it was before the acquisition, if others had replaced it; else nil
 
 	// Two owners read each other's marks before they act: the owner of a parent sets
 	// splitting before it looks for children that exist, and the owner of a lease below
@@ -31,27 +32,33 @@ type Held struct {
 }
 
 // newHeld returns a lease that was acquired with the marks that its document has.
-func (s *Set) newHeld(w *leaseWriter, previous *Lease, listed *Index) *Held {
-	h := &Held{leaseWriter: w, ranges: &s.ranges, pollDelay: s.cfg.PollDelay, listed: listed, before: previous}
+func (s *Set) newHeld(w *leaseWriter, previous *Lease, listed *Index, isReplaced bool) *Held {
+	h := &Held{leaseWriter: w, ranges: &s.ranges, pollDelay: s.cfg.PollDelay, formerWrite: previous.Written()}
+	if isReplaced {
+		h.replaced = previous
+	}
+	if previous.byKeys { // see SplitBegun
+		h.listed = listed
+	}
 	h.splitting.Store(w.acquiredLease.Splitting())
 	h.retiring.Store(w.acquiredLease.Retiring())
-	h.SetProperty(splittingProperty, markProperty(&h.splitting))
-	h.SetProperty(retiringProperty, markProperty(&h.retiring))
+	h.marks = func(set func(name, value string)) {
+		set(splittingProperty, markText(&h.splitting))
+		set(retiringProperty, markText(&h.retiring))
+	}
 	return h
 }
 
-func markProperty(mark *atomic.Bool) func() string {
-	return func() string {
-		if mark.Load() {
-			return "1"
-		}
-		return ""
+func markText(mark *atomic.Bool) string {
+	if mark.Load() {
+		return "1"
 	}
+	return ""
 }
 
 // FormerWrite returns when the lease was last written before the acquisition, on the service's
 // clock: by its former owner, or by the owner of its parent that created it.
-func (h *Held) FormerWrite() time.Time { return h.before.Written() }
+func (h *Held) FormerWrite() time.Time { return h.formerWrite }
 
 // TrustedUntil returns when this host stops relying on owning the lease if no write succeeds
 // before. It is not after now if it does not rely on it.
@@ -84,7 +91,7 @@ func (h *Held) StillSuperseded(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if NewIndex(all).Superseded(h.before) {
+	if NewIndex(all).Superseded(h.replaced) {
 		return true, nil
 	}
 	h.retiring.Store(false)
@@ -118,7 +125,7 @@ func (h *Held) SplitBegun(ctx context.Context) (bool, error) {
 // with the error of each failed attempt. Creation does not overwrite: a child
 // that another owner has created stays. If the host crashes during Split, the next owner
 // of the parent continues it. If the range is whole again and no child exists,
-// Split fails. reader bounds the reads; held, from which it derives, the creation.
+// Split fails. reader bounds the reads; held, which ends later, the creation.
 func (h *Held) Split(reader, held context.Context, report func(error)) ([]*Lease, error) {
 	// Host A pauses for longer than the expiration; host B acquires the lease and
 	// moves it on. Without a fresh write, A would create children at its old position.
@@ -210,7 +217,7 @@ func (h *Held) planChildren(ctx context.Context) (children, missing []*Lease, er
 // and returns the continuation of its last version. If that fails, the next owner
 // finds the children and retires the lease again. If the account refuses to
 // delete documents, the lease stays as a tombstone. If an operator has paused the lease
-// meanwhile, its children are paused before. Call it after Run has returned.
+// meanwhile, its children are paused before. Call it after Stop.
 func (h *Held) Retire(ctx context.Context) (continuation string) {
 	err := h.retireOnce(ctx)
 	for cosmos.Classify(err).Unsure() { // another host requested the lease, an operator paused it, or the answer was lost

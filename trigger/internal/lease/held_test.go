@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -286,4 +287,65 @@ func TestChildIsRetiredOrCountedOnByItsParentsOwner(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The answer to an acquisition is lost, and a later one of the same process, from a list of before it,
+// adopts it in order to retire the lease.
+func TestAdoptedAcquisitionIsStillSuperseded(t *testing.T) {
+	withTestbed(t, 1, func(t *testing.T, b *testbed) {
+		s := b.prepared("a")
+		listed := b.leases(s)["0"]
+		ctx, cancel := context.WithCancel(t.Context())
+		b.setAfter(func(r *http.Response) {
+			if r.Request.Method == http.MethodPut && ctx.Err() == nil {
+				r.StatusCode = http.StatusRequestTimeout
+				cancel()
+			}
+		})
+		if _, err := s.Acquire(t.Context(), ctx, listed, nil, false); err == nil {
+			t.Fatal("the answer is not lost")
+		}
+		b.setAfter(nil)
+		held, err := s.Acquire(t.Context(), t.Context(), listed, nil, true)
+		must(t, err)
+		defer b.run(held)()
+		superseded, err := held.StillSuperseded(t.Context())
+		must(t, err)
+		if superseded {
+			t.Error("no other lease has replaced it")
+		}
+	})
+}
+
+// A list has the lease that this host holds as it has written it, until another writes it.
+func TestListHasOwnLeasesAsWritten(t *testing.T) {
+	withTestbed(t, 1, func(t *testing.T, b *testbed) {
+		s := b.prepared("a")
+		held := b.acquire(s, "0")
+		stop := b.run(held)
+		held.Advance(`"5"`, time.Now())
+		must(t, held.Flush(t.Context()))
+		own, parsed := b.leases(s)["0"], b.leases(b.prepared("b"))["0"]
+		if own != b.leases(s)["0"] {
+			t.Error("the document is parsed again")
+		}
+		for _, l := range []*Lease{own, parsed} {
+			if _, err := l.document(l.timestamp); err != nil || l.continuation != `"5"` || l.owner != "a" {
+				t.Errorf("lease of %q at %s: %v", l.owner, l.continuation, err)
+			}
+		}
+		if !bytes.Equal(own.Document(), parsed.Document()) {
+			t.Errorf("the host has\n%s\nand stored is\n%s", own.Document(), parsed.Document())
+		}
+		_, err := b.prepared("b").RequestHandover(t.Context(), parsed)
+		must(t, err)
+		if got := b.leases(s)["0"].properties[handoverProperty]; got != "b" {
+			t.Errorf("the list shows a request of %q", got)
+		}
+		stop()
+		must(t, held.Release(t.Context()))
+		if n := len(s.store.written); n != 0 {
+			t.Errorf("%d leases are kept after the release", n)
+		}
+	})
 }

@@ -48,7 +48,7 @@ func (s *leaseStore) operate(ctx context.Context, l *Lease, change func(next *Le
 		if !change(next) {
 			return nil
 		}
-		err := s.replaceDocument(ctx, next, l.rest["timestamp"])
+		err := s.replaceDocument(ctx, next, l.timestamp)
 		if err == nil {
 			return nil
 		}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +25,9 @@ const largestEpoch = math.MaxInt64 / 2
 
 // systemProperties are set by the service and not sent back.
 var systemProperties = []string{"_rid", "_self", "_etag", "_attachments", "_ts", "_lsn"}
+
+// writtenProperties are those that [Lease.document] sets at each write.
+var writtenProperties = []string{"id", "Owner", "ContinuationToken", "properties", "timestamp"}
 
 // wireRange is FeedRange as .NET's FeedRangeEpk serialises it.
 type wireRange struct {
@@ -91,7 +95,7 @@ func decode(raw []byte) (*Lease, wireFields, error) {
 	if _, java := document["feedRange"]; java { // .NET's is FeedRange
 		return nil, f, ErrForeign
 	}
-	l := &Lease{rest: document}
+	l := &Lease{}
 	for _, p := range []struct {
 		name string
 		to   any
@@ -104,7 +108,20 @@ func decode(raw []byte) (*Lease, wireFields, error) {
 			return nil, f, err
 		}
 	}
+	l.timestamp, l.rest = document["timestamp"], withoutWritten(document)
 	return l, f, nil
+}
+
+// withoutWritten returns the properties of a document that a write takes over: many leases are in
+// memory for long.
+func withoutWritten(document map[string]json.RawMessage) map[string]json.RawMessage {
+	rest := map[string]json.RawMessage{}
+	for name, value := range document {
+		if !slices.Contains(writtenProperties, name) && (name == "_rid" || !slices.Contains(systemProperties, name)) {
+			rest[name] = value
+		}
+	}
+	return rest
 }
 
 // formProperty is the lease property that holds the version of the document's form, 1 if it is

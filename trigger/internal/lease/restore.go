@@ -77,7 +77,7 @@ func (l *Lease) isRecreated(fresh *Lease) bool {
 }
 
 // DeletedLease returns the lease with the acknowledged position if its document was
-// deleted while this host owned it. Call it after Run has returned.
+// deleted while this host owned it. Call it after Stop.
 func (w *leaseWriter) DeletedLease() (l *Lease, deleted bool) {
 	if !errors.Is(w.Err(), errDeleted) {
 		return nil, false
@@ -86,7 +86,7 @@ func (w *leaseWriter) DeletedLease() (l *Lease, deleted bool) {
 	return next, true
 }
 
-// VerifySoon has Run write the lease soon, which shows whether it is still there.
+// VerifySoon has the writer write the lease soon, which shows whether it is still there.
 func (w *leaseWriter) VerifySoon() { w.requestWrite() }
 
 // RecordLost has the next [Set.RestoreLost] restore a lease that [Held.DeletedLease]

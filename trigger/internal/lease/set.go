@@ -124,7 +124,7 @@ func (s *Set) createLeases(ctx context.Context) (err error) {
 func (s *Set) open(ctx context.Context) error {
 	store, monitored, err := openStore(ctx, s.cfg.Leases, s.cfg.Monitored, s.cfg.Prefix, s.cfg.Log)
 	if err == nil {
-		s.store, s.monitored, store.meter = store, monitored, s.cfg.Meter
+		s.store, s.monitored, store.owner, store.meter = store, monitored, s.cfg.Owner, s.cfg.Meter
 	}
 	return err
 }
@@ -358,6 +358,10 @@ func (s *Set) Locate(ctx context.Context, l *Lease) (Part, error) {
 	}
 	return Part{Physical: r, Span: spanWithin(l, r)}, nil
 }
+
+// RangesVersion returns a number that is another one after the physical ranges were read again:
+// until then Locate returns the same.
+func (s *Set) RangesVersion() int64 { return s.ranges.currentVersion() }
 
 // RefreshRanges reads the physical ranges, for example after an answer that the
 // range of a lease is gone.

@@ -26,11 +26,13 @@ type leaseStore struct {
 	resourceID string // of the container; a container created again under its name has another
 	idPrefix   string // of document ids: processor name, account host and resource ids
 	keyedBy    string // "id", "partitionKey" or "" (system key)
+	owner      string // this host
 	writeGate  *writeGate
 	meter      *units.Meter
 
 	mu           sync.Mutex         // guards the fields below; never held during I/O
-	listedLeases map[string]*Lease  // leases of the last list, by the text of their documents
+	written      map[string]*Lease  // by document id, of leases that this host holds, as it has last written them
+	listedLeases map[string]*Lease  // leases of the last list that this host does not hold, by the text of their documents
 	released     map[string]release // last releases by this process, or to it, by lease token
 	unsure       map[string]int64   // epochs of the last acquisitions whose outcome this process does not know, likewise
 }
@@ -40,6 +42,35 @@ type leaseStore struct {
 type release struct {
 	etag azcore.ETag
 	at   time.Time // when the answer to its write arrived
+}
+
+// noteWritten notes what this host has written into a lease that it holds.
+func (s *leaseStore) noteWritten(l *Lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.written == nil {
+		s.written = map[string]*Lease{}
+	}
+	s.written[l.id] = l
+}
+
+// forgetWritten is called when this host writes a lease no more.
+func (s *leaseStore) forgetWritten(l *Lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.written, l.id)
+}
+
+// writtenAs returns the lease of a document that is as this host has written it, else nil.
+func (s *leaseStore) writtenAs(document []byte) *Lease {
+	var etag azcore.ETag
+	s.mu.Lock()
+	l := s.written[documentID(document)]
+	s.mu.Unlock()
+	if l == nil || json.Unmarshal(cosmos.Property(document, "_etag"), &etag) != nil || etag != l.etag {
+		return nil
+	}
+	return l
 }
 
 // noteUnsure notes the epoch of an acquisition whose outcome is not known.
@@ -174,7 +205,10 @@ func (s *leaseStore) listLeases(ctx context.Context) (leases []*Lease, invalid [
 		}
 		s.meter.Add(units.LeaseReads, page.Charge)
 		for _, raw := range page.Items {
-			l, err := known[string(raw)], error(nil)
+			l, err := s.writtenAs(raw), error(nil)
+			if l == nil {
+				l = known[string(raw)]
+			}
 			if l == nil {
 				l, err = s.parseDocument(raw)
 			}
@@ -184,12 +218,14 @@ func (s *leaseStore) listLeases(ctx context.Context) (leases []*Lease, invalid [
 			case err != nil:
 				invalid = append(invalid, Invalid{documentID(raw), err})
 			default:
-				listed[string(raw)] = l
 				leases = append(leases, l)
+				if l.owner == "" || l.owner != s.owner { // this host has written most of its own by the next list
+					listed[string(raw)] = l
+				}
 			}
 		}
 	}
-	if len(listed) > 0 { // else the container may be another one, see Set.reopen
+	if len(leases) > 0 { // else the container may be another one, see Set.reopen
 		s.setListed(listed)
 	}
 	return leases, invalid, nil
@@ -266,11 +302,12 @@ func (s *leaseStore) replaceLease(ctx context.Context, l *Lease) error {
 	now := s.serviceNow()
 	delete(l.properties, handoverWrittenProperty)
 	delete(l.properties, dispatchedProperty)
-	l.confirmFinished(timestampJSON(now))
-	if err := s.replaceDocument(ctx, l, timestampJSON(now)); err != nil {
+	timestamp := timestampJSON(now)
+	l.confirmFinished(timestamp)
+	if err := s.replaceDocument(ctx, l, timestamp); err != nil {
 		return err
 	}
-	l.written = now
+	l.written, l.timestamp = now, timestamp
 	return nil
 }
 
@@ -301,7 +338,7 @@ func (s *leaseStore) deleteLease(ctx context.Context, l *Lease) error {
 // lease as stored. The owner's timestamp stays: only the owner renews.
 func (s *leaseStore) requestHandover(ctx context.Context, l *Lease, requester string) (*Lease, error) {
 	requested := withHandoverRequest(l, requester, s.serviceNow())
-	if err := s.replaceDocument(ctx, requested, l.rest["timestamp"]); err != nil {
+	if err := s.replaceDocument(ctx, requested, l.timestamp); err != nil {
 		return nil, fmt.Errorf("request handover of lease %q: %w", l.token, err)
 	}
 	return requested, nil

@@ -13,6 +13,7 @@ import (
 
 	"halley/trigger/cosmos"
 	"halley/trigger/emulator"
+	"halley/trigger/internal/schedule"
 )
 
 // testbed is an embedded account with a monitored container and a lease
@@ -132,18 +133,14 @@ func (b *testbed) acquire(s *Set, token string) *Held {
 	return held
 }
 
-// run runs the writer of a held lease until the end of the test, or stop.
+// run writes a held lease until the end of the test, or stop.
 func (b *testbed) run(held *Held) (stop func()) {
-	stopped, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		held.Run(b.t.Context(), stopped)
-		close(ended)
-	}()
-	var once sync.Once
-	stop = func() {
-		once.Do(func() { close(stopped) })
-		<-ended
-	}
+	tasks := schedule.New()
+	held.Start(b.t.Context(), schedule.NewTurns(tasks))
+	stop = sync.OnceFunc(func() {
+		held.Stop()
+		tasks.Close()
+	})
 	b.t.Cleanup(stop)
 	return stop
 }

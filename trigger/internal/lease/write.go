@@ -41,7 +41,7 @@ func (w *leaseWriter) writeLease(ctx context.Context, stop <-chan struct{}, chan
 		pause := backoff.Wait(failures, backoff.Min, w.renewInterval/2, w.acquiredLease.owner, w.acquiredLease.token)
 		if retryAfter, refused := refusal(err); refused {
 			w.writeState.setRefused(err)
-			if renewal := w.isRenewalDue(); stop != nil { // Run forgets it at its end
+			if renewal := w.isRenewalDue(); stop != nil { // the task forgets it at its end
 				w.store.writeGate.refuse(w.acquiredLease.token, renewal, retryAfter, err)
 				if !renewal {
 					return errDeferred
@@ -149,11 +149,15 @@ func (w *leaseWriter) fillProperties(l *Lease) {
 			l.properties[finished.Property] = value
 		}
 	}
-	for name, value := range w.properties {
+	set := func(name, value string) {
 		delete(l.properties, name)
-		if v := value(); v != "" {
-			l.properties[name] = v
+		if value != "" {
+			l.properties[name] = value
 		}
+	}
+	w.marks(set)
+	if w.Properties != nil {
+		w.Properties(set)
 	}
 }
 
@@ -240,6 +244,9 @@ func (w *leaseWriter) deletedError() error {
 func (w *leaseWriter) adoptLease(l *Lease, sent time.Time, number int) {
 	moved := l.continuation != w.lease.continuation
 	w.lease, w.renewAfter, w.containerMissed = l, w.renewInterval, false
+	if l.owner == w.acquiredLease.owner { // it is not the release
+		w.store.noteWritten(l)
+	}
 	w.writeState.writeSucceeded(l.continuation, sent, number)
 	w.store.writeGate.forget(l.token)
 	if moved && w.OnCheckpoint != nil {
@@ -249,7 +256,7 @@ func (w *leaseWriter) adoptLease(l *Lease, sent time.Time, number int) {
 
 // Release gives the lease back with the newest position, in one write. It is a
 // courtesy to the next owner: if it fails, the lease expires. If the document or its
-// container is gone, [Held.DeletedLease] has the lease. Call it after Run has returned.
+// container is gone, [Held.DeletedLease] has the lease. Call it after Stop.
 func (w *leaseWriter) Release(ctx context.Context) error {
 	err := w.writeLease(ctx, nil, func(l *Lease) {
 		l.owner = ""

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"halley/trigger/internal/backoff"
+	"halley/trigger/internal/schedule"
 )
 
 // leaseWriter is the only writer of a held lease: it writes checkpoints and renewals,
@@ -16,39 +18,46 @@ import (
 // into the next one, so a checkpoint does not delay the handler, and costs the
 // service at most one write per round trip.
 //
-// The goroutine in Run owns the fields lease, renewAfter and containerMissed; after Run has returned,
-// its caller does. All other methods may be called from any goroutine.
+// Its task owns the fields lease, renewAfter, wroteAt, containerMissed and renewUntil; after Stop
+// has returned, the caller of Stop does. All other methods may be called from any goroutine.
 type leaseWriter struct {
 	// OnCheckpoint, if set, is called after each write that moved the position.
-	// Set it before Run.
+	// Set it before Start.
 	OnCheckpoint func(continuation string)
 	// OnWrite, if set, is called after each attempt to write, with its error. Set it
-	// before Run.
+	// before Start.
 	OnWrite func(err error)
 
-	// RunRequest, if set, runs a function that writes the lease and returns when the
-	// function has: idle leases then need no stack of their own for it. Before, it may wait
-	// for other requests, until stop is closed. Set it before Run.
-	RunRequest func(stop <-chan struct{}, write func())
+	// OnLoss, if set, is called once the lease is lost, with an error that wraps [ErrLost]. Set it
+	// before Start.
+	OnLoss func(error)
+
+	// RenewalMoment, if set, returns a moment for a renewal that is to begin at a time at the
+	// latest: renewals of several leases at one moment cost less. Set it before Start.
+	RenewalMoment func(latest time.Time) time.Time
 
 	// OnReleaseRequest, if set, is called once: when another host has requested the
 	// lease, or with the pause when an operator has paused it. The owner then begins no
 	// further handler call, and releases the lease when those that are running have
-	// returned. Set it before Run.
+	// returned. Set it before Start.
 	OnReleaseRequest func(pause *Pause)
 
 	// RunningUntil, if set, returns the latest moment at which the handler calls of
 	// the range will have returned or be left behind, and whether any is running. It
-	// is the answer to a handover request. Set it before Run.
+	// is the answer to a handover request. Set it before Start.
 	RunningUntil func() (end time.Time, running bool)
+
+	// Properties, if set, sets properties of the lease at each write; "" removes one. Set it before
+	// Start.
+	Properties func(set func(name, value string))
 
 	// Snapshot, if set, returns the position that a write stores, "" for the one last passed to
 	// [Held.Advance], and what is finished behind it for [finished.Property]: both belong
-	// together. Set it before Run.
+	// together. Set it before Start.
 	Snapshot func() (position, finished string)
 
 	// KeepsExits keeps the count of owners that vanished through the release: this one has not
-	// worked on the range. Set it after Run has returned.
+	// worked on the range. Set it after Stop.
 	KeepsExits bool
 
 	store         *leaseStore
@@ -57,16 +66,18 @@ type leaseWriter struct {
 	trustedFor    time.Duration // how long after a successful write this host trusts its ownership
 	log           *slog.Logger
 
-	properties map[string]func() string // values at each write; not changed after Run has begun
-	lease      *Lease                   // as last written or read
-	renewAfter time.Duration            // from the last successful write to the renewal
+	marks      func(set func(name, value string)) // properties of Held
+	lease      *Lease                             // as last written or read
+	renewAfter time.Duration                      // from the last successful write to the renewal
+	wroteAt    time.Time                          // when the last write ended
 
 	containerMissed bool // a write has met no container while this host trusted its ownership
 
-	wakeSignal  chan struct{} // capacity 1: a write is due
-	lostSignal  chan struct{} // closed once the lease is lost
-	releaseOnce sync.Once     // calls OnReleaseRequest
-	renewUntil  time.Time     // of a requested or paused lease: the owner writes no more after it; zero is no limit
+	task        atomic.Pointer[schedule.Task] // nil before Start
+	stopSignal  chan struct{}                 // closed by Stop
+	lostSignal  chan struct{}                 // closed once the lease is lost
+	releaseOnce sync.Once                     // calls OnReleaseRequest
+	renewUntil  time.Time                     // of a requested or paused lease: the owner writes no more after it; zero is no limit
 
 	writeState *writeState
 }
@@ -76,8 +87,7 @@ func newWriter(s *leaseStore, acquired *Lease, sent time.Time, renew, expiration
 		store: s, acquiredLease: acquired, lease: acquired,
 		renewInterval: renew, renewAfter: firstRenewal(acquired.token, renew), trustedFor: expiration - expiration/10,
 		log:        log.With(slog.String("range", acquired.token), slog.Int64("epoch", acquired.Epoch())),
-		properties: map[string]func() string{},
-		wakeSignal: make(chan struct{}, 1), lostSignal: make(chan struct{}),
+		stopSignal: make(chan struct{}), lostSignal: make(chan struct{}),
 		writeState: newWriteState(acquired.continuation, sent),
 	}
 }
@@ -94,10 +104,6 @@ func (w *leaseWriter) Lease() *Lease { return w.acquiredLease }
 // Epoch returns the number of this acquisition.
 func (w *leaseWriter) Epoch() int64 { return w.acquiredLease.Epoch() }
 
-// SetProperty has each write set a property to the value that the function then
-// returns; "" removes it. Call it before Run.
-func (w *leaseWriter) SetProperty(name string, value func() string) { w.properties[name] = value }
-
 // Err returns an error that wraps [ErrLost] once the lease is lost, else nil. The
 // owner then ends everything that it does for the range.
 func (w *leaseWriter) Err() error { return w.writeState.lossError() }
@@ -109,7 +115,7 @@ func (w *leaseWriter) Position() string { return w.writeState.storedPosition() }
 // is handled. The write follows by saveAt; if that is zero, with the next renewal.
 func (w *leaseWriter) Advance(position string, saveAt time.Time) {
 	if w.writeState.acknowledgePosition(position, saveAt) {
-		w.wakeRun()
+		w.wakeAt(saveAt.Add(coalesceWrites))
 	}
 }
 
@@ -182,18 +188,20 @@ func (w *leaseWriter) waitWritten(ctx context.Context, written <-chan struct{}) 
 	return context.Cause(ctx)
 }
 
-// requestWrite has Run write soon.
+// requestWrite has the lease written soon.
 func (w *leaseWriter) requestWrite() {
 	w.writeState.setDue()
-	w.wakeRun()
+	w.wakeAt(time.Now().Add(coalesceWrites))
 }
 
-func (w *leaseWriter) wakeRun() {
-	select {
-	case w.wakeSignal <- struct{}{}:
-	default:
+// wakeAt has the task look at a time whether a write is due.
+func (w *leaseWriter) wakeAt(due time.Time) {
+	if task := w.task.Load(); task != nil {
+		task.DueBy(due)
 	}
 }
+
+func (w *leaseWriter) wake() { w.wakeAt(time.Now()) }
 
 // WriteProblem returns an error while the service refuses the writes of the lease.
 func (w *leaseWriter) WriteProblem() error {
@@ -208,94 +216,106 @@ func (w *leaseWriter) WriteProblem() error {
 // moment, such as those of several lanes, share one write.
 const coalesceWrites = 50 * time.Microsecond
 
-// Run writes the lease until stop is closed or the lease is lost. ctx bounds the
-// requests and outlives stop.
-func (w *leaseWriter) Run(ctx context.Context, stop <-chan struct{}) {
-	defer w.store.writeGate.forget(w.acquiredLease.token)
-	for w.waitDue(stop) {
-		coalesce := time.NewTimer(coalesceWrites)
-		select {
-		case <-coalesce.C:
-		case <-stop: // the release includes the write
-			coalesce.Stop()
-			return
+// Start begins to write the lease, in turn with others, until Stop is called or the lease is
+// lost. Then it calls OnLoss. ctx bounds the requests and outlives Stop.
+func (w *leaseWriter) Start(ctx context.Context, turns *schedule.Turns) {
+	task := turns.NewTask(func() (wait time.Duration, continues bool) {
+		wait, continues = w.writeDue(ctx)
+		if !continues {
+			w.store.writeGate.forget(w.acquiredLease.token)
+			w.store.forgetWritten(w.acquiredLease)
 		}
-		var err error
-		write := func() { err = w.writeLease(ctx, stop, nil) }
-		if w.RunRequest == nil {
-			write()
-		} else {
-			w.RunRequest(stop, write)
-		}
-		switch {
-		case errors.Is(err, errDeferred):
-			w.writeState.setDue()
-		case errors.Is(err, ErrLost):
-			w.setLost(err)
-			return
-		case err != nil:
-			return
-		}
+		return wait, continues
+	})
+	w.task.Store(task)
+	w.store.noteWritten(w.lease)
+	task.Start()
+}
+
+// Stop ends what Start has begun. No write is under way once it has returned: the release
+// includes what is due.
+func (w *leaseWriter) Stop() {
+	close(w.stopSignal)
+	task := w.task.Load()
+	task.Hurry()
+	task.Wait()
+}
+
+// writeDue writes the lease if a checkpoint or a renewal is due, and returns the time until the
+// next one is. It returns false once Stop has been called, the lease is lost or ctx has ended.
+func (w *leaseWriter) writeDue(ctx context.Context) (wait time.Duration, continues bool) {
+	select {
+	case <-w.stopSignal:
+		return 0, false
+	default:
 	}
+	if wait := w.untilDue(); wait > 0 {
+		return wait, true
+	}
+	err := w.writeLease(ctx, w.stopSignal, nil)
+	w.wroteAt = time.Now()
+	switch {
+	case errors.Is(err, errDeferred):
+		w.writeState.setDue()
+	case errors.Is(err, ErrLost):
+		w.setLost(err)
+		return 0, false
+	case err != nil:
+		return 0, false
+	}
+	return 0, true // it may be due again; others have their turn before
 }
 
 // errDeferred means that the service refused a checkpoint, which gives way to
 // renewals.
 var errDeferred = errors.New("checkpoint refused; deferred")
 
-// waitDue returns true when a write or a renewal is due, false once stop is closed.
-func (w *leaseWriter) waitDue(stop <-chan struct{}) bool {
-	for {
-		select {
-		case <-stop: // before any write that is due: the release includes it
-			return false
-		default:
-		}
-		if !w.renewUntil.IsZero() && time.Now().After(w.renewUntil) {
-			<-stop
-			return false
-		}
-		now := time.Now()
-		dueAt, sent := w.writeState.writeSchedule()
-		wait := w.renewAfter - now.Sub(sent)
-		var open <-chan struct{}
-		switch {
-		case dueAt.IsZero():
-		case dueAt.After(now):
-			wait = min(wait, dueAt.Sub(now))
-		default:
-			ok, retryAt, opened := true, time.Time{}, open
-			if wait > 0 {
-				ok, retryAt, opened = w.store.writeGate.mayCheckpoint(w.acquiredLease.token)
-			}
-			if ok {
-				return true
-			}
-			wait, open = min(wait, time.Until(retryAt)), opened
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-stop:
-			timer.Stop()
-			return false
-		case <-w.wakeSignal:
-		case <-open:
-		case <-timer.C:
-			if time.Since(sent) >= w.renewAfter {
-				return true
-			}
-		}
-		timer.Stop()
+// untilDue returns the time until a checkpoint or a renewal is due. It is not positive if one
+// is due now.
+func (w *leaseWriter) untilDue() time.Duration {
+	now := time.Now()
+	if !w.renewUntil.IsZero() && now.After(w.renewUntil) {
+		return schedule.Never
 	}
+	dueAt, sent := w.writeState.writeSchedule()
+	renewal := w.renewalAt(sent).Sub(now)
+	if renewal <= 0 || dueAt.IsZero() {
+		return renewal
+	}
+	if dueAt.Before(w.wroteAt) { // requested during the write, by some of those that ask again now
+		dueAt = w.wroteAt
+	}
+	if wait := dueAt.Add(coalesceWrites).Sub(now); wait > 0 {
+		return min(wait, renewal)
+	}
+	if retryAt, ok := w.store.writeGate.mayCheckpoint(w.acquiredLease.token, w.wake); !ok {
+		return min(max(time.Until(retryAt), time.Nanosecond), renewal)
+	}
+	return 0
+}
+
+// renewalAt returns when a lease has to be renewed whose last successful write left at a time.
+func (w *leaseWriter) renewalAt(sent time.Time) time.Time {
+	latest := sent.Add(w.renewAfter)
+	if w.RenewalMoment == nil {
+		return latest
+	}
+	if moment := w.RenewalMoment(latest); moment.After(sent) {
+		return moment
+	}
+	return latest
 }
 
 // isRenewalDue reports whether a write cannot wait: the lease has to be renewed.
 func (w *leaseWriter) isRenewalDue() bool {
 	_, sent := w.writeState.writeSchedule()
-	return time.Since(sent) >= w.renewAfter
+	return !time.Now().Before(w.renewalAt(sent))
 }
 
 func (w *leaseWriter) setLost(err error) {
 	w.writeState.setLoss(err)
 	close(w.lostSignal)
+	if w.OnLoss != nil {
+		w.OnLoss(err)
+	}
 }

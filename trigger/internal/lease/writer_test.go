@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"halley/trigger/emulator"
@@ -238,7 +239,7 @@ func TestEachWriteSetsProperties(t *testing.T) {
 		s := b.prepared("a")
 		held := b.acquire(s, "0")
 		value := "first"
-		held.SetProperty(RetriesProperty, func() string { return value })
+		held.Properties = func(set func(name, value string)) { set(RetriesProperty, value) }
 		stop := b.run(held)
 		for _, value = range []string{"first", "second", ""} {
 			must(t, held.ConfirmOwnership(t.Context()))
@@ -274,15 +275,50 @@ func TestUncleanExitsCountUntilProgress(t *testing.T) {
 	})
 }
 
-func TestRunEndsBeforeAWriteThatIsDue(t *testing.T) {
+// A write was requested during one that took long. Goroutines that waited for that one request another
+// at its end: all of it is in one write.
+func TestRequestsAtTheEndOfAWriteShareTheNext(t *testing.T) {
 	withTestbed(t, 1, func(t *testing.T, b *testbed) {
 		held := b.acquire(b.prepared("a"), "0")
-		stopped := make(chan struct{})
-		close(stopped)
+		var writes atomic.Int64
+		b.setBefore(func(r *http.Request) {
+			if r.Method == http.MethodPut && writes.Add(1) == 1 {
+				time.Sleep(time.Second)
+			}
+		})
+		stop := b.run(held)
+		held.Advance(`"5"`, time.Now())
+		time.Sleep(time.Millisecond)
+		_, written := held.writeState.storedBy(1)
+		held.Advance(`"6"`, time.Now())
+		<-written
+		held.Advance(`"7"`, time.Now())
+		must(t, held.Flush(t.Context()))
+		if n := writes.Load(); n != 2 {
+			t.Errorf("%d writes, want 2", n)
+		}
+		stop()
+	})
+}
+
+// The balancer may miss a lease in a list while its writing begins.
+func TestWriteRequestedWhileWritingBegins(t *testing.T) {
+	withTestbed(t, 1, func(t *testing.T, b *testbed) {
+		held := b.acquire(b.prepared("a"), "0")
+		var asking sync.WaitGroup
+		asking.Go(held.VerifySoon)
+		stop := b.run(held)
+		asking.Wait()
+		stop()
+	})
+}
+
+func TestStopComesBeforeAWriteThatIsDue(t *testing.T) {
+	withTestbed(t, 1, func(t *testing.T, b *testbed) {
+		held := b.acquire(b.prepared("a"), "0")
 		held.Advance(`"5"`, time.Now())
 		b.setBefore(func(r *http.Request) { t.Errorf("%s %s", r.Method, r.URL.Path) })
-		held.Run(t.Context(), stopped)
-		synctest.Wait()
+		b.run(held)()
 	})
 }
 
