@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -301,37 +303,17 @@ func TestManualCheckpointBeforeOtherLanesIsKept(t *testing.T) {
 	})
 }
 
-// concurrency counts what is under way at one time.
-type concurrency struct {
-	mu             sync.Mutex
-	underWay, most int
-}
-
-func (c *concurrency) add(n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.underWay += n
-	c.most = max(c.most, c.underWay)
-}
-
-// peak returns the most that were under way at one time since the last call.
-func (c *concurrency) peak() (most int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	most, c.most = c.most, 0
-	return most
-}
-
 // The calls of 100 ranges end at one moment, and so do not write their leases at one moment.
 func TestCheckpointsTakeTurns(t *testing.T) {
 	inWorld(t, 100, func(t *testing.T, w *world) {
 		w.writeMany("doc", 2000)
-		var writes concurrency
+		writes := map[time.Time]int{}
 		network := hostNetwork{w, func(r *http.Request) (*http.Response, error, bool) {
 			if isLeaseReplace(r) {
-				writes.add(1)
+				w.mu.Lock()
+				writes[time.Now()]++
+				w.mu.Unlock()
 				time.Sleep(schedule.MaxTurn / 4)
-				writes.add(-1)
 			}
 			return nil, nil, false
 		}}
@@ -342,12 +324,16 @@ func TestCheckpointsTakeTurns(t *testing.T) {
 			return record(ctx, b)
 		}))
 		time.Sleep(10 * time.Second)
-		writes.peak() // of the acquisition
+		w.mu.Lock()
+		clear(writes) // of the acquisition
+		w.mu.Unlock()
 		close(end)
 		time.Sleep(5 * time.Second)
-		if peak := writes.peak(); peak != schedule.MaxTurns {
-			t.Errorf("%d lease writes at a time, want %d", peak, schedule.MaxTurns)
+		w.mu.Lock()
+		if most := slices.Max(slices.Collect(maps.Values(writes))); most != schedule.MaxTurns {
+			t.Errorf("%d lease writes at one moment, want %d", most, schedule.MaxTurns)
 		}
+		w.mu.Unlock()
 		stop()
 		w.checkComplete(0)
 	})

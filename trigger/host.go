@@ -65,8 +65,8 @@ func (p *hostState) beginTasks() (end func()) {
 }
 
 // untilPoll returns the time to the next poll of an idle range, once in each period. All idle
-// ranges poll at one moment, in turn: a poll costs a third of what it costs at a moment of its own,
-// as the processor's caches are warm, and the functions of a range share it.
+// ranges poll together, in turn: few connections are enough, the processor's caches are warm, and
+// the functions of a range share the answer.
 func (p *hostState) untilPoll(period time.Duration) time.Duration {
 	return period - time.Since(p.beat)%period
 }
@@ -75,8 +75,8 @@ func (p *hostState) untilPoll(period time.Duration) time.Duration {
 // costs ten request units: those of one second are not to be more than those of others.
 const renewalSlots = 32
 
-// renewalMoment returns when a lease is renewed that has to be by a time: leases are renewed
-// together as ranges are polled together.
+// renewalMoment returns when to renew a lease that has to be renewed by a time. Leases are renewed
+// together for the same reasons.
 func (p *hostState) renewalMoment(latest time.Time) time.Time {
 	return latest.Add(-latest.Sub(p.beat) % (p.options.LeaseRenewInterval / renewalSlots))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -32,9 +33,10 @@ func TestIdleHostPollsAtPollDelay(t *testing.T) {
 	})
 }
 
-// Idle ranges poll together, once in each period.
+// Idle ranges poll together, once in each period, and have no goroutines.
 func TestIdleRangesPollTogether(t *testing.T) {
 	inWorld(t, 20, func(t *testing.T, w *world) {
+		before := runtime.NumGoroutine()
 		var mu sync.Mutex
 		polls := map[time.Time]int{}
 		stop := w.startHost(w.hostOn(hostNetwork{w, func(r *http.Request) (*http.Response, error, bool) {
@@ -46,6 +48,9 @@ func TestIdleRangesPollTogether(t *testing.T) {
 			return nil, nil, false
 		}}, "a", w.recorder("a"), quietFromNow))
 		time.Sleep(time.Minute + time.Second)
+		if n := runtime.NumGoroutine() - before; n >= 40 { // 16 are kept for steps
+			t.Errorf("%d goroutines for 20 idle ranges", n)
+		}
 		mu.Lock()
 		clear(polls)
 		mu.Unlock()

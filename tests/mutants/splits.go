@@ -1,6 +1,6 @@
 package main
 
-// splits are planted bugs in splits and merges: in what follows a lease, and what it replaces.
+// splits are bugs in which leases follow a lease, and which it replaces.
 var splits = []mutant{
 	{"children-at-the-read-position", "children begin at the parent's acknowledged position", []edit{
 		{"trigger/worker.go", "\t\tclose(w.pages)\n", "\t\tif errors.Is(w.readErr, lease.ErrSplit) {\n\t\t\tw.stopReading(w.readErr)\n\t\t}\n\t\tclose(w.pages)\n"},

@@ -27,8 +27,8 @@ func newHTTPTransport() httpTransport {
 		Protocols:           protocols,
 		DisableCompression:  true,
 		MaxIdleConns:        1000,
-		MaxIdleConnsPerHost: 1000, // lease writes of all ranges may be under way; see maxFeedReads for the others
-		IdleConnTimeout:     30 * time.Second,
+		MaxIdleConnsPerHost: 1000,             // at a stop the releases of all ranges may be under way; see maxFeedReads for the others
+		IdleConnTimeout:     30 * time.Second, // a start opens more than are needed afterwards
 		TLSHandshakeTimeout: 10 * time.Second,
 		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12},
 	}}

@@ -40,8 +40,8 @@ func (d *Delivery) RunToRest(ctx, held context.Context, pages <-chan *feed.Page)
 	return err
 }
 
-// begin is called at the beginning of each run, and waits before the first one. What the reader has
-// at this moment comes before what the lanes have stored, so that a simulated run repeats.
+// begin waits for a nanosecond before the first run: what the reader has at this moment comes before
+// what the lanes have stored, so that a simulated run repeats.
 func (d *Delivery) begin(ctx context.Context) error {
 	if d.hasBegun {
 		return context.Cause(ctx)

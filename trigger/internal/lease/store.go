@@ -44,7 +44,8 @@ type release struct {
 	at   time.Time // when the answer to its write arrived
 }
 
-// noteWritten notes what this host has written into a lease that it holds.
+// noteWritten has lists show the lease, which this host holds, as it is here, for as long as its
+// document has this etag.
 func (s *leaseStore) noteWritten(l *Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +55,7 @@ func (s *leaseStore) noteWritten(l *Lease) {
 	s.written[l.id] = l
 }
 
-// forgetWritten is called when this host writes a lease no more.
+// forgetWritten ends that, once this host writes the lease no more.
 func (s *leaseStore) forgetWritten(l *Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

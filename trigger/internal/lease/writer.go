@@ -232,8 +232,7 @@ func (w *leaseWriter) Start(ctx context.Context, turns *schedule.Turns) {
 	task.Start()
 }
 
-// Stop ends what Start has begun. No write is under way once it has returned: the release
-// includes what is due.
+// Stop returns once no write is under way or follows. What is due is left to the release.
 func (w *leaseWriter) Stop() {
 	close(w.stopSignal)
 	task := w.task.Load()
