@@ -162,7 +162,7 @@ func costRows(found results, targets costTargets) []report.Row {
 
 	overhead := report.Row{Name: "runtime over its own read loop, " + page, Goals: []report.Goal{{
 		Text: "≤ " + percentMore(targets.overhead), Got: cpu(colHalley).Over(cpu(readOnly)).Median(), Limit: targets.overhead, Guard: targets.overheadGuard, Show: percentMore,
-		Obstacle: fmt.Sprintf("it is %s with ReuseBuffers: by default the bytes of each page are allocated, belong to the handler, and are garbage after it", percentMore(cpu(reusing).Over(cpu(readOnly)).Median())),
+		Obstacle: fmt.Sprintf("it is %s with ReuseBuffers: by default the changes and their bytes belong to the handler, and are garbage after it", percentMore(cpu(reusing).Over(cpu(readOnly)).Median())),
 	}}}
 	allocations := report.Row{Name: "allocations per change, " + page, Cells: cells("allocations", colAzcosmos, colHalley)}
 	allocations.Goals = []report.Goal{{Text: "≤ " + report.Limit(targets.allocations), Got: found.of(colHalley, "allocations").Median(), Limit: targets.allocations, Guard: targets.allocGuard,

@@ -365,6 +365,19 @@ var delivery = []mutant{
 	{"buffers-without-bound", "idle ranges keep no memory of large pages", []edit{
 		{"trigger/cosmos/bufferpool.go", "p.freeBytes+bytes > maxPooled", "bytes > maxPooled"},
 	}},
+	{"reclaimed-while-in-use", "the memory of a page is not used again while somebody has one of its documents", []edit{
+		{"trigger/cosmos/bufferpool.go", "runtime.SetFinalizer(unsafe.SliceData(memory), func(first *byte) {\n\t\tp.mu.Lock()\n\t\tdefer p.mu.Unlock()\n", "runtime.KeepAlive(p)\n\tfunc(first *byte) {\n"},
+		{"trigger/cosmos/bufferpool.go", "[:0])\n\t})", "[:0])\n\t}(unsafe.SliceData(memory))"},
+	}},
+	{"reclaimed-without-bound", "an idle process keeps little memory of earlier pages", []edit{
+		{"trigger/cosmos/bufferpool.go", "p.reclaimedBytes+size > maxReclaimed", "p.reclaimedBytes < 0"},
+	}},
+	{"reclaimed-too-large", "a document that is kept does not hold the memory of a much larger page", []edit{
+		{"trigger/cosmos/bufferpool.go", "&& cap(memory) <= n+n/4", ""},
+	}},
+	{"reclaimed-in-the-way", "memory of pages of another size is given up", []edit{
+		{"trigger/cosmos/bufferpool.go", "if !fits && i > 0 {", "if !fits {"},
+	}},
 	{"checksum-not-checked", "a damaged dead letter is detected", []edit{
 		{"trigger/deadletter/frame.go", "castagnoli(), f.payload) != sum {", "castagnoli(), f.payload) != sum && f.end < 0 {"},
 	}},

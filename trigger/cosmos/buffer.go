@@ -1,7 +1,6 @@
 package cosmos
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -48,7 +47,7 @@ func (b *buffer) reserveItems(count int64) {
 }
 
 // releaseItems returns the buffer without its bytes, which stay valid for the documents
-// that were taken from them.
+// that were taken from them. They return when nobody has any of these.
 func (b *buffer) releaseItems() {
 	if b != nil {
 		b.handedOn.Store(true)
@@ -63,6 +62,7 @@ func (b *buffer) release() {
 	}
 	b.shares.Store(0)
 	if b.handedOn.Swap(false) {
+		b.pool.reclaim(b.bytes)
 		b.bytes = nil
 	}
 	clear(b.items)
@@ -90,6 +90,9 @@ func (b *buffer) read(resp *http.Response, admit func(int) bool) error {
 	if cap(b.bytes) > 2*n+minRead { // a small page would hold the memory of a large one
 		b.bytes = nil
 	}
+	if cap(b.bytes) < n {
+		b.bytes = b.pool.takeReclaimed(n)
+	}
 	if !admit(max(n, cap(b.bytes))) {
 		return ErrNotAdmitted
 	}
@@ -101,8 +104,8 @@ func (b *buffer) read(resp *http.Response, admit func(int) bool) error {
 	return err
 }
 
-// readUnbounded reads a body of unknown length. If a feed page has no bytes to reuse,
-// it allocates as many as the body has: documents that are kept hold all of them.
+// readUnbounded reads a body of unknown length. If a feed page has no bytes to reuse, it
+// takes about as many as the body has: documents that are kept hold all of them.
 func (b *buffer) readUnbounded(body io.Reader, admit func(int) bool) (err error) {
 	if cap(b.bytes) > 0 && !admit(cap(b.bytes)) {
 		b.bytes = nil
@@ -112,7 +115,7 @@ func (b *buffer) readUnbounded(body io.Reader, admit func(int) bool) (err error)
 		return err
 	}
 	spare, err := appendAll(b.pool.takeSpare(), body, func(n int) bool { return admit(2 * n) })
-	b.bytes = bytes.Clone(spare)
+	b.bytes = append(b.pool.takeReclaimed(len(spare)), spare...)
 	b.pool.putSpare(spare)
 	return err
 }

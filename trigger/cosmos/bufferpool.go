@@ -1,10 +1,24 @@
 package cosmos
 
-import "sync"
+import (
+	"runtime"
+	"slices"
+	"sync"
+	"unsafe"
+)
 
 // maxPooled bounds the buffers of a client that wait for another read, in bytes. Those
 // of pages that are not released are their callers'.
 const maxPooled = 8 << 20
+
+// Bounds of the memory that the garbage collector returns to a client, in bytes. Less than
+// minReclaimed is not worth a finalizer: the Go runtime has size classes up to there. At
+// most maxReclaimed waits for another read, or for its documents to be garbage: as much as
+// the least heap that the runtime collects.
+const (
+	minReclaimed = 32 << 10
+	maxReclaimed = 4 << 20
+)
 
 // bufferPool holds buffers that wait for another read. Unlike a [sync.Pool] it has a
 // bound: an idle process collects no garbage for minutes, and would keep the buffers of
@@ -14,6 +28,9 @@ type bufferPool struct {
 	free      []*buffer  // the one used last comes last
 	spares    [][]byte   // for bodies of unknown length; the one used last comes last
 	freeBytes int        // of all of them
+
+	reclaimed      [][]byte // memory of documents that nobody has any more; the newest comes last
+	reclaimedBytes int      // of all of it, and of that which is to be reclaimed
 }
 
 // take returns a buffer that will return to the pool.
@@ -50,6 +67,47 @@ func (p *bufferPool) putSpare(spare []byte) {
 	if p.mayKeep(cap(spare)) {
 		p.spares = append(p.spares, spare[:0])
 	}
+}
+
+// reclaim takes memory back when nobody has any part of it, as the garbage collector finds.
+// Most pages are garbage a moment after their batch. To use their memory again saves the
+// clearing of new memory, and most collections.
+func (p *bufferPool) reclaim(memory []byte) {
+	size := cap(memory)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if size < minReclaimed || p.reclaimedBytes+size > maxReclaimed {
+		return
+	}
+	p.reclaimedBytes += size
+	runtime.SetFinalizer(unsafe.SliceData(memory), func(first *byte) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.reclaimed = append(p.reclaimed, unsafe.Slice(first, size)[:0])
+	})
+}
+
+// takeReclaimed returns reclaimed memory for a body of n bytes, the newest that has about
+// that size. If none has, the oldest makes room, as pages may have another size now, and the
+// result is nil. A nil pool has none.
+func (p *bufferPool) takeReclaimed(n int) []byte {
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, memory := range slices.Backward(p.reclaimed) {
+		fits := cap(memory) >= n && cap(memory) <= n+n/4
+		if !fits && i > 0 {
+			continue
+		}
+		p.reclaimed = slices.Delete(p.reclaimed, i, i+1)
+		p.reclaimedBytes -= cap(memory)
+		if fits {
+			return memory
+		}
+	}
+	return nil
 }
 
 // mayKeep reports whether there is room for so many bytes, and counts them.
