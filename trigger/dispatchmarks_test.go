@@ -167,6 +167,40 @@ func TestUselessMessageRemovesMark(t *testing.T) {
 	})
 }
 
+// An operator restores a lease with its mark while the message's drain owns the range, which
+// finds that out as it saves a position, or as late as it releases the lease.
+func TestRestoredMarkEndsWithItsMessage(t *testing.T) {
+	for name, pause := range map[string]time.Duration{"at a checkpoint": time.Second, "at the release": 0} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 1, func(t *testing.T, w *world) {
+				w.writeMany("doc", 10)
+				var marked *leaseDocument
+				record := w.recorder("a")
+				a := w.host("a", func(ctx context.Context, b Batch) error {
+					restored := marked
+					if marked = nil; restored != nil {
+						restored.etag = w.leaseDocuments()[restored.token].etag
+						w.replaceLease(restored)
+					}
+					time.Sleep(pause)
+					return record(ctx, b)
+				}, func(f *Function, _ *Options) { f.MaxItemsPerInvocation, f.Checkpoint.Every = 1, 1 })
+				tokens, _ := dispatched(t, a)
+				marked = w.leaseDocuments()[tokens[0]]
+				s, err := a.DrainRange(t.Context(), "test", tokens[0])
+				if isLate := s.Drained == 1; err != nil || isLate != (pause == 0) {
+					t.Errorf("%+v, %v", s, err)
+				}
+				if tokens, _ := dispatched(t, a); len(tokens) != 1 {
+					t.Fatal("the next tick sends no message")
+				}
+				drained(t, a, tokens[0])
+				w.checkComplete(10)
+			})
+		})
+	}
+}
+
 // By the clock of the host that sends a message the owner of the lease is dead; by that of
 // the host that gets the message it is alive.
 func TestMessageOfHostWhoseClockIsAheadIsSentAgain(t *testing.T) {

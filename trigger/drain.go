@@ -194,8 +194,8 @@ func (d *drain) drainAll(ctx context.Context, leases []*lease.Lease, listed *lea
 }
 
 // drainRange drains one range, if it is free and has changes. It reports whether this host
-// has acquired the lease.
-func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseList) (acquired bool) {
+// has acquired the lease, and had it until it released it.
+func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseList) (owned bool) {
 	r := d.runner
 	_, paused := l.Paused()
 	if paused || !l.Free(r.leases.Now(), r.host.options.LeaseExpirationInterval) || r.worksOn(l.Token()) {
@@ -209,6 +209,7 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseLis
 	switch {
 	case err == nil:
 		d.workRange(ctx, w, l)
+		return w.held.Err() == nil
 	case errors.Is(err, errIdle):
 		r.endCooldown(l.Token())
 		d.addCounts(Summary{Ranges: 1, Idle: 1, Lag: r.waitingLag(l)})
@@ -220,7 +221,7 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseLis
 		d.noteRead(err)
 		d.rangeEnded(l, Summary{Ranges: 1}, err)
 	}
-	return err == nil
+	return false
 }
 
 // errIdle says that a range has no work, so that its lease is not acquired.

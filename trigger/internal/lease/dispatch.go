@@ -22,8 +22,9 @@ import (
 //     has given it up. The mark ends after MarkDuration, and the next timer invocation
 //     sends another one.
 //  4. B does not acquire the lease: a limit or a failover holds it back, an operator has
-//     paused the range, or by B's clock the owner is not dead yet. It ends the mark, so that
-//     the next timer invocation sends another message.
+//     paused the range, or by B's clock the owner is not dead yet. Or B loses the lease to a
+//     document with the mark, which an operator has restored. It ends the mark, so that the
+//     next timer invocation sends another message.
 //
 // A message too many does no harm: the host that gets it finds the lease held, or no
 // changes. So it does not matter whether a .NET owner keeps the mark, as it does with

@@ -268,13 +268,12 @@ func (w *leaseWriter) Release(ctx context.Context) error {
 			delete(l.properties, uncleanExitsProperty)
 		}
 	})
-	if errors.Is(err, errDeleted) {
-		w.writeState.setLoss(err) // for DeletedLease
-	} else if cosmos.Classify(err) == cosmos.OutcomeContainerGone {
+	switch {
+	case errors.Is(err, ErrLost): // released by a write whose answer was lost, or another host's already
+		w.writeState.setLoss(err)
+		return nil
+	case cosmos.Classify(err) == cosmos.OutcomeContainerGone:
 		w.writeState.setLoss(w.deletedError())
-	}
-	if errors.Is(err, ErrLost) {
-		return nil // released by a write whose answer was lost, or another host's already
 	}
 	return err
 }
