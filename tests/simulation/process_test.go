@@ -202,6 +202,9 @@ func (p *process) Do(req *http.Request) (*http.Response, error) {
 	if p.tool {
 		r.kind = r.kind.ofOperator()
 	}
+	if r.kind == renew && r.doc.requester == p.owner && r.doc.owner != p.owner { // as another process of its name in this second
+		r.kind = handoverRequest
+	}
 	p.w.mu.Unlock()
 	f, how := p.admit(r)
 	switch {

@@ -184,7 +184,8 @@ type leaseDocument struct {
 	owner        string
 	continuation string
 	epoch        int64
-	requested    string
+	requester    string
+	requestedAt  string
 	paused       string
 	marked       string
 	tombstone    bool
@@ -213,8 +214,8 @@ func parseLeaseDocument(body []byte) leaseDocument {
 	return leaseDocument{
 		id: d.ID, token: d.Token, twin: d.Key, min: d.FeedRange.Range.Min, max: d.FeedRange.Range.Max,
 		owner: d.Owner, continuation: d.ContinuationToken, epoch: epoch,
-		requested: d.Properties["halley.handover"] + d.Properties["halley.handover.since"],
-		paused:    d.Properties["halley.paused"], marked: d.Properties["halley.dispatched"],
+		requester: d.Properties["halley.handover"], requestedAt: d.Properties["halley.handover.since"],
+		paused: d.Properties["halley.paused"], marked: d.Properties["halley.dispatched"],
 		tombstone: d.Properties["halley.tombstone"] != "", body: body,
 	}
 }
@@ -251,7 +252,7 @@ func (d leaseDocument) changeFrom(was leaseDocument) kind {
 		return markWrite
 	case d.owner == "":
 		return release
-	case d.requested != "" && d.requested != was.requested && d.epoch == was.epoch:
+	case d.requester != "" && (d.requester != was.requester || d.requestedAt != was.requestedAt) && d.epoch == was.epoch:
 		return handoverRequest
 	case d.epoch != was.epoch || was.owner == "":
 		return acquire
