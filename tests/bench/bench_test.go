@@ -41,7 +41,7 @@ func TestCostRowsCompareWithinRounds(t *testing.T) {
 			got = append(got, goal.String())
 		}
 	}
-	want := []string{"**met**: 1/5.00", "missed: 1/10.0, 2.00 × the limit; of the 0.50 that the target allows, net/http and TLS alone take 0.25, and checking and splitting the pages 0.75", "missed: +100 %, 1.33 × the limit; it is +50 % with ReuseBuffers: by default the bytes of each page are allocated, belong to the handler, and are garbage after it"}
+	want := []string{"**met**: 1/5.00", "missed: 1/10.0, 2.00 × the limit; of the 0.50 that the target allows, net/http and TLS alone take 0.25, and checking and splitting the pages 0.75", "missed: +100 %, 1.33 × the limit; it is +50 % with ReuseBuffers: by default the changes and their bytes belong to the handler, and are garbage after it"}
 	if !slices.Equal(got, want) {
 		t.Errorf("results %q, want %q", got, want)
 	}

@@ -173,7 +173,7 @@ func costRows(found results, targets costTargets) []report.Row {
 	kept := report.Number(found.of(colHalley, "bytes").Median() - found.of(reusing, "bytes").Median())
 	bytes.Goals = []report.Goal{
 		{Text: "≤ those of the page + " + report.Limit(targets.extraBytes), Got: found.of(colHalley, "bytes").Median(), Limit: inPage + targets.extraBytes, Guard: inPage + targets.extraBytesGuard,
-			Obstacle: fmt.Sprintf("the page, in whole pages of memory, and the slice of changes, which a handler may keep as well, take %s; %s", kept, obstacle)},
+			Obstacle: fmt.Sprintf("pages whose memory is not reclaimed yet, and the slice of changes, which a handler may keep as well, take %s; %s", kept, obstacle)},
 		{Text: "≤ " + report.Limit(targets.extraBytes) + " with ReuseBuffers", Got: found.of(reusing, "bytes").Median(), Limit: targets.extraBytes, Guard: targets.extraBytesGuard, Obstacle: obstacle},
 	}
 	rows := []report.Row{runtime, read, overhead, allocations, bytes}

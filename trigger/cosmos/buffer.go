@@ -93,7 +93,10 @@ func (b *buffer) read(resp *http.Response, admit func(int) bool) error {
 	if cap(b.bytes) < n {
 		b.bytes = b.pool.takeReclaimed(n)
 	}
-	if !admit(max(n, cap(b.bytes))) {
+	if cap(b.bytes) > n && !admit(cap(b.bytes)) {
+		b.bytes = nil
+	}
+	if cap(b.bytes) <= n && !admit(n) {
 		return ErrNotAdmitted
 	}
 	if cap(b.bytes) < n {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"reflect"
 	"runtime"
+	"runtime/debug"
 	"testing"
 	"unsafe"
 )
@@ -59,7 +60,7 @@ func TestMemoryOfDocumentsIsReclaimed(t *testing.T) {
 				return resp
 			})
 			client := s.client(nil)
-			items, pool := client.Container("Games", "High Scores"), &client.buffers
+			items, pool := client.Container("Games", "High Scores"), client.buffers
 
 			kept := handOn(t, items)
 			want := bytes.Clone(kept)
@@ -113,18 +114,64 @@ func TestReclaimedMemoryFits(t *testing.T) {
 }
 
 func TestMemoryToReclaimIsBounded(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // no collection but those of the test
 	pool := &bufferPool{}
 	pool.reclaim(make([]byte, minReclaimed-1))
-	if pool.reclaimedBytes != 0 {
+	if pool.newBytes != 0 {
 		t.Error("a small page has a finalizer")
 	}
 	for range 3 {
 		pool.reclaim(make([]byte, maxReclaimed/2))
 	}
-	if pool.reclaimedBytes != maxReclaimed {
-		t.Errorf("%d bytes are to be reclaimed", pool.reclaimedBytes)
+	if pool.newBytes != maxReclaimed {
+		t.Errorf("%d bytes are to be reclaimed", pool.newBytes)
 	}
 	if reclaimed := takeAllReclaimed(t, pool); cap(reclaimed[0]) != maxReclaimed/2 {
 		t.Errorf("%d bytes were reclaimed", cap(reclaimed[0]))
+	}
+}
+
+// A function that keeps documents does not end the use of other memory.
+func TestKeptDocumentsLeaveRoomToReclaim(t *testing.T) {
+	pool, kept := &bufferPool{}, make([]byte, maxReclaimed)
+	pool.reclaim(kept)
+	for range 1000 {
+		runtime.GC()
+		pool.mu.Lock()
+		seen := pool.newBytes == 0
+		pool.mu.Unlock()
+		if seen {
+			break
+		}
+	}
+	pool.reclaim(make([]byte, minReclaimed))
+	if reclaimed := takeAllReclaimed(t, pool); cap(reclaimed[0]) != minReclaimed {
+		t.Errorf("%d bytes were reclaimed", cap(reclaimed[0]))
+	}
+	runtime.KeepAlive(kept)
+}
+
+func TestSmallPagesLeaveReclaimedMemory(t *testing.T) {
+	pool := &bufferPool{reclaimed: [][]byte{make([]byte, 0, 1<<20)}, reclaimedBytes: 1 << 20}
+	if pool.takeReclaimed(1000) != nil || len(pool.reclaimed) != 1 {
+		t.Error("a small page takes the memory of a large one away")
+	}
+}
+
+// A page that fits is not refused because the memory that was reclaimed for it does not.
+func TestReclaimedMemoryThatIsNotAdmitted(t *testing.T) {
+	body := string(feedPage(100, 4000))
+	s := newService(t, func() *http.Response {
+		resp := reply(200, body, "Etag", `"1"`)
+		resp.ContentLength = int64(len(body))
+		return resp
+	})
+	client := s.client(nil)
+	size := len(body) + len(body)/8
+	client.buffers.reclaimed, client.buffers.reclaimedBytes = [][]byte{make([]byte, 0, size)}, size
+	admit := func(n int) bool { return n <= len(body) }
+	page, err := client.Container("Games", "High Scores").ReadFeed(t.Context(), FeedRequest{Range: wholeRange, Admit: admit})
+	if err != nil || len(page.Items) != 100 || cap(page.buffer.bytes) >= size {
+		t.Errorf("page %+v: %v", page, err)
 	}
 }

@@ -13,8 +13,8 @@ const maxPooled = 8 << 20
 
 // Bounds of the memory that the garbage collector returns to a client, in bytes. Less than
 // minReclaimed is not worth a finalizer: the Go runtime has size classes up to there. At
-// most maxReclaimed waits for another read, or for its documents to be garbage: as much as
-// the least heap that the runtime collects.
+// most maxReclaimed waits for another read, or for the next collection: as much as the least
+// heap that the runtime collects.
 const (
 	minReclaimed = 32 << 10
 	maxReclaimed = 4 << 20
@@ -30,7 +30,8 @@ type bufferPool struct {
 	freeBytes int        // of all of them
 
 	reclaimed      [][]byte // memory of documents that nobody has any more; the newest comes last
-	reclaimedBytes int      // of all of it, and of that which is to be reclaimed
+	reclaimedBytes int      // of all of it
+	newBytes       int      // of memory to reclaim that no collection has seen; documents that are kept for longer do not count
 }
 
 // take returns a buffer that will return to the pool.
@@ -71,33 +72,49 @@ func (p *bufferPool) putSpare(spare []byte) {
 
 // reclaim takes memory back when nobody has any part of it, as the garbage collector finds.
 // Most pages are garbage a moment after their batch. To use their memory again saves the
-// clearing of new memory, and most collections.
+// clearing of new memory, and most collections of a small heap.
 func (p *bufferPool) reclaim(memory []byte) {
 	size := cap(memory)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if size < minReclaimed || p.reclaimedBytes+size > maxReclaimed {
+	if size < minReclaimed || p.reclaimedBytes+p.newBytes+size > maxReclaimed {
 		return
 	}
-	p.reclaimedBytes += size
+	if p.newBytes == 0 {
+		runtime.SetFinalizer(&collection{p}, (*collection).ended)
+	}
+	p.newBytes += size
 	runtime.SetFinalizer(unsafe.SliceData(memory), func(first *byte) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.reclaimed = append(p.reclaimed, unsafe.Slice(first, size)[:0])
+		if p.reclaimedBytes+size <= maxReclaimed {
+			p.reclaimed = append(p.reclaimed, unsafe.Slice(first, size)[:0])
+			p.reclaimedBytes += size
+		}
 	})
+}
+
+// collection is garbage that tells a pool of the next collection.
+type collection struct{ pool *bufferPool }
+
+func (c *collection) ended() {
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
+	c.pool.newBytes = 0
 }
 
 // takeReclaimed returns reclaimed memory for a body of n bytes, the newest that has about
 // that size. If none has, the oldest makes room, as pages may have another size now, and the
 // result is nil. A nil pool has none.
 func (p *bufferPool) takeReclaimed(n int) []byte {
-	if p == nil {
+	most := n + n/4
+	if p == nil || most < minReclaimed {
 		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, memory := range slices.Backward(p.reclaimed) {
-		fits := cap(memory) >= n && cap(memory) <= n+n/4
+		fits := cap(memory) >= n && cap(memory) <= most
 		if !fits && i > 0 {
 			continue
 		}

@@ -57,7 +57,7 @@ type Client struct {
 	regions  *regions
 	clock    clock
 	idle     func()
-	buffers  bufferPool
+	buffers  *bufferPool // an allocation of its own: documents that are kept hold it, and not the client
 
 	feedSlots chan struct{} // bounds the feed reads under way; a read holds one from its request to the end of the body
 
@@ -92,7 +92,7 @@ func NewClient(endpoint string, cred Credential, opts *ClientOptions) (*Client, 
 	if opts == nil {
 		opts = &ClientOptions{}
 	}
-	c := &Client{endpoint: endpoint, containers: map[[2]string]*Container{}, idle: func() {}, feedSlots: make(chan struct{}, maxFeedReads)}
+	c := &Client{endpoint: endpoint, containers: map[[2]string]*Container{}, idle: func() {}, buffers: &bufferPool{}, feedSlots: make(chan struct{}, maxFeedReads)}
 	c.regions = newRegions(base, opts.PreferredRegions, c.Account)
 	c.usePolicies(base, cred, *opts)
 	return c, nil
