@@ -232,11 +232,10 @@ func (h *Host) DrainRange(ctx context.Context, name, token string) (Summary, err
 	return d.summary, err
 }
 
-// drainToken drains the range of one lease, if there is such a lease. An acquisition ends the
-// mark, which would keep the next message back. If it acquires nothing, or loses the lease as an
-// operator puts an earlier one with its mark in place, it ends the mark by a write of its own, or
-// returns an error, so that this message comes back. A lease that is held may have a mark too, if
-// its owner was dead by the sender's clock, and a paused one if the pause is newer than the message.
+// drainToken drains the range of one lease, if there is such a lease. If it acquires
+// nothing, it ends the mark, which would keep the next message back, or returns an error, so
+// that this message comes back. A lease that is held may have a mark too, if its owner was dead
+// by the sender's clock, and a paused one if the pause is newer than the message.
 func (d *drain) drainToken(ctx context.Context, token string) error {
 	r := d.runner
 	listed, err := r.listLeases(ctx, r.listToDrain)
@@ -248,13 +247,13 @@ func (d *drain) drainToken(ctx context.Context, token string) error {
 		return nil
 	}
 	l := listed.leases[i]
-	owned := false
+	acquired := false
 	if r.coolsDown(l) {
 		d.addCounts(Summary{Ranges: 1, Skipped: 1})
 	} else {
-		owned = d.drainRange(ctx, l, listed.list)
+		acquired = d.drainRange(ctx, l, listed.list)
 	}
-	if err := cmp.Or(d.fatalErr, d.feedsUnread()); err != nil || owned || r.worksOn(token) {
+	if err := cmp.Or(d.fatalErr, d.feedsUnread()); err != nil || acquired || r.worksOn(token) { // an acquisition ends the mark
 		return err
 	}
 	return r.leases.EndMark(ctx, l)

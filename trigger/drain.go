@@ -194,8 +194,8 @@ func (d *drain) drainAll(ctx context.Context, leases []*lease.Lease, listed *lea
 }
 
 // drainRange drains one range, if it is free and has changes. It reports whether this host
-// has acquired the lease, and had it until it released it.
-func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseList) (owned bool) {
+// has acquired the lease.
+func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseList) (acquired bool) {
 	r := d.runner
 	_, paused := l.Paused()
 	if paused || !l.Free(r.leases.Now(), r.host.options.LeaseExpirationInterval) || r.worksOn(l.Token()) {
@@ -209,7 +209,9 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseLis
 	switch {
 	case err == nil:
 		d.workRange(ctx, w, l)
-		return w.held.Err() == nil
+		if w.held.Err() != nil {
+			d.endRestoredMark(w)
+		}
 	case errors.Is(err, errIdle):
 		r.endCooldown(l.Token())
 		d.addCounts(Summary{Ranges: 1, Idle: 1, Lag: r.waitingLag(l)})
@@ -221,7 +223,17 @@ func (d *drain) drainRange(ctx context.Context, l *lease.Lease, listed *leaseLis
 		d.noteRead(err)
 		d.rangeEnded(l, Summary{Ranges: 1}, err)
 	}
-	return false
+	return err == nil
+}
+
+// endRestoredMark ends the mark of a message if an operator has put it in place of a lease that the
+// drain had. If it cannot, the mark ends by itself, later: the drain has done its work.
+func (d *drain) endRestoredMark(w *rangeWorker) {
+	ctx, cancel := context.WithTimeout(d.stop.requests, d.runner.host.options.StopGrace)
+	defer cancel()
+	if err := d.runner.leases.EndRestoredMark(ctx, w.held.Lease(), w.held.Epoch()); err != nil {
+		w.log.Warn("could not end the mark of a message; it ends by itself", slog.Any("error", err))
+	}
 }
 
 // errIdle says that a range has no work, so that its lease is not acquired.

@@ -113,7 +113,7 @@ var failovers = []mutant{
 		{"trigger/internal/lease/acquire.go", "readErr != nil || fresh.etag == next.etag {", "readErr != nil {"},
 	}},
 	{"mark-outlives-refused-acquisition", "a message that acquires nothing ends its mark or comes back", []edit{
-		{"trigger/dispatch.go", " || owned || r.worksOn", " || owned || d.summary.Behind > 0 || r.worksOn"},
+		{"trigger/dispatch.go", " || acquired || r.worksOn", " || acquired || d.summary.Behind > 0 || r.worksOn"},
 	}},
 	{"mark-outlives-failover", "after a failover of the leases a mark that may have ended holds back no message", []edit{
 		{"trigger/internal/lease/dispatch.go", " && m.at.After(failedOver)", ""},

@@ -366,17 +366,27 @@ var delivery = []mutant{
 		{"trigger/cosmos/bufferpool.go", "p.freeBytes+bytes > maxPooled", "bytes > maxPooled"},
 	}},
 	{"restored-mark-stays", "a message whose drain loses its lease to a document with the message's mark does not keep the next one back", []edit{
-		{"trigger/drain.go", "return w.held.Err() == nil", "return true"},
+		{"trigger/drain.go", "if w.held.Err() != nil {", "if w.held.Err() != nil && acquired {"},
 	}},
 	{"reclaimed-while-in-use", "the memory of a page is not used again while somebody has one of its documents", []edit{
 		{"trigger/cosmos/bufferpool.go", "runtime.SetFinalizer(unsafe.SliceData(memory), func(first *byte) {\n\t\tp.mu.Lock()\n\t\tdefer p.mu.Unlock()\n", "runtime.KeepAlive(p)\n\tfunc(first *byte) {\n"},
-		{"trigger/cosmos/bufferpool.go", "[:0])\n\t})", "[:0])\n\t}(unsafe.SliceData(memory))"},
+		{"trigger/cosmos/bufferpool.go", "size\n\t\t}\n\t})", "size\n\t\t}\n\t}(unsafe.SliceData(memory))"},
 	}},
 	{"reclaimed-without-bound", "an idle process keeps little memory of earlier pages", []edit{
-		{"trigger/cosmos/bufferpool.go", "p.reclaimedBytes+size > maxReclaimed", "p.reclaimedBytes < 0"},
+		{"trigger/cosmos/bufferpool.go", "p.reclaimedBytes+p.newBytes+size > maxReclaimed", "p.reclaimedBytes < 0"},
+		{"trigger/cosmos/bufferpool.go", "p.reclaimedBytes+size <= maxReclaimed", "p.reclaimedBytes >= 0"},
+	}},
+	{"reclaimed-until-documents-are-kept", "documents that are kept do not end the use of other memory", []edit{
+		{"trigger/cosmos/bufferpool.go", "c.pool.newBytes = 0", "_ = c.pool.newBytes"},
+	}},
+	{"reclaimed-and-refused", "a page that the read-ahead has room for is not refused because of memory that is larger", []edit{
+		{"trigger/cosmos/buffer.go", "if cap(b.bytes) > n && !admit(cap(b.bytes)) {\n\t\tb.bytes = nil\n\t}", "if cap(b.bytes) > n && !admit(cap(b.bytes)) {\n\t\treturn ErrNotAdmitted\n\t}"},
+	}},
+	{"reclaimed-lost-to-small-pages", "small pages leave the memory of large ones", []edit{
+		{"trigger/cosmos/bufferpool.go", "p == nil || most < minReclaimed", "p == nil"},
 	}},
 	{"reclaimed-too-large", "a document that is kept does not hold the memory of a much larger page", []edit{
-		{"trigger/cosmos/bufferpool.go", "&& cap(memory) <= n+n/4", ""},
+		{"trigger/cosmos/bufferpool.go", "&& cap(memory) <= most", ""},
 	}},
 	{"reclaimed-in-the-way", "memory of pages of another size is given up", []edit{
 		{"trigger/cosmos/bufferpool.go", "if !fits && i > 0 {", "if !fits {"},

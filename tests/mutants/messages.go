@@ -6,13 +6,13 @@ var messages = []mutant{
 		{"trigger/internal/lease/store.go", "\tdelete(l.properties, dispatchedProperty)\n", ""},
 	}},
 	{"mark-of-useless-message", "a message with nothing to do does not keep the next one back", []edit{
-		{"trigger/dispatch.go", " || owned || r.worksOn", " || owned || d.summary.Idle > 0 || r.worksOn"},
+		{"trigger/dispatch.go", " || acquired || r.worksOn", " || acquired || d.summary.Idle > 0 || r.worksOn"},
 	}},
 	{"mark-of-held-lease", "a message whose owner is dead by the sender's clock alone does not keep the next one back", []edit{
-		{"trigger/dispatch.go", " || owned || r.worksOn", " || owned || d.summary.Skipped > 0 || r.worksOn"},
+		{"trigger/dispatch.go", " || acquired || r.worksOn", " || acquired || d.summary.Skipped > 0 || r.worksOn"},
 	}},
 	{"second-message-disturbs-first", "of two messages for one range, the second leaves the mark to the first", []edit{
-		{"trigger/dispatch.go", " || owned || r.worksOn(token)", " || owned"},
+		{"trigger/dispatch.go", " || acquired || r.worksOn(token)", " || acquired"},
 	}},
 	{"mark-prolongs-lease", "a mark does not prolong the lease of a dead owner", []edit{
 		{"trigger/internal/lease/parse.go", "writtenBeforeMark(l); marked {", "writtenBeforeMark(l); marked && lastWrite.IsZero() {"},
@@ -27,7 +27,7 @@ var messages = []mutant{
 		{"trigger/internal/lease/dispatch.go", "next.owner != l.owner || ", "next.owner != \"\" || "},
 	}},
 	{"dead-owner-lives-by-its-mark", "the end of a mark does not extend the life of a dead owner's lease", []edit{
-		{"trigger/internal/lease/dispatch.go", "\t\tif next.owner != \"\" {\n", "\t\tif next.owner == \"\" {\n"},
+		{"trigger/internal/lease/dispatch.go", "\tif l.owner != \"\" {\n", "\tif l.owner == \"\" {\n"},
 	}},
 	{"unsure-mark-without-message", "a range whose mark may stand gets its message", []edit{
 		{"trigger/dispatch.go", "cosmos.Classify(err) != cosmos.OutcomeUnknown:", "cosmos.Classify(err) != cosmos.OutcomeSucceeded:"},

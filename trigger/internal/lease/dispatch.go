@@ -134,16 +134,44 @@ func (s *Set) EndMark(ctx context.Context, l *Lease) error {
 		if next.owner != l.owner || next.properties[dispatchedProperty] != mark {
 			return false
 		}
-		delete(next.properties, dispatchedProperty)
-		if next.owner != "" {
-			next.keepWritten(s.Now())
-		}
+		next.endMark(s.Now())
 		return true
 	})
 	if err != nil {
 		return fmt.Errorf("end the mark of lease %q: %w", l.token, err)
 	}
 	return nil
+}
+
+// EndRestoredMark ends a mark of a lease that its owner of an epoch has lost to a document that an
+// operator has restored. The acquisition had ended all earlier marks, so that no message is on
+// its way for one of that time.
+func (s *Set) EndRestoredMark(ctx context.Context, l *Lease, epoch int64) error {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	fresh, err := s.store.readLease(ctx, l)
+	if err == nil {
+		err = s.store.operate(ctx, fresh, func(next *Lease) bool {
+			m, marked := next.mark()
+			if !marked || m.hasEnded || m.owner != next.owner || m.at.Unix() > epoch {
+				return false
+			}
+			next.endMark(s.Now())
+			return true
+		})
+	}
+	if err != nil && !errors.Is(err, ErrLost) {
+		return fmt.Errorf("end the mark of lease %q: %w", l.token, err)
+	}
+	return nil
+}
+
+// endMark ends the mark of a lease. It stays to keep the time of a dead owner's last write.
+func (l *Lease) endMark(now time.Time) {
+	delete(l.properties, dispatchedProperty)
+	if l.owner != "" {
+		l.keepWritten(now)
+	}
 }
 
 // keepWritten has the next write of a lease, in the name of its owner, not extend that owner's life.
