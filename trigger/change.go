@@ -21,8 +21,8 @@ import (
 // The bytes are read-only: functions on one container may get the same ones. A handler
 // may keep them, unless the function sets ReuseBuffers: then they are valid until the
 // handler returns, and [Change.Clone] keeps them. They are a part of the page that was
-// read: to keep one change of many for long, keep its clone, or the whole page stays in
-// memory, which may be a quarter larger than its changes.
+// read: to keep one change of many for long, keep its clone, or the memory of the whole
+// page stays in use.
 type Change struct {
 	Operation cosmos.Operation
 	Document  json.RawMessage // as it is after the change, system properties included; nil for OperationDelete, OperationExpire and OperationUnknown in all-versions mode

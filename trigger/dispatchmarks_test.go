@@ -201,6 +201,25 @@ func TestRestoredMarkEndsWithItsMessage(t *testing.T) {
 	}
 }
 
+// A drain whose lease is gone has done its work: its message is not repeated.
+func TestDeletedLeaseIsNoFailedMessage(t *testing.T) {
+	inWorld(t, 1, func(t *testing.T, w *world) {
+		w.writeMany("doc", 10)
+		record := w.recorder("a")
+		a := w.host("a", func(ctx context.Context, b Batch) error {
+			if l := w.leaseDocuments()["0"]; l != nil {
+				if err := w.deleteLease(l); err != nil {
+					t.Error(err)
+				}
+			}
+			return record(ctx, b)
+		})
+		if s, err := a.DrainRange(t.Context(), "test", "0"); err != nil || s.Changes != 10 {
+			t.Errorf("%+v, %v", s, err)
+		}
+	})
+}
+
 // By the clock of the host that sends a message the owner of the lease is dead; by that of
 // the host that gets the message it is alive.
 func TestMessageOfHostWhoseClockIsAheadIsSentAgain(t *testing.T) {

@@ -365,10 +365,7 @@ var delivery = []mutant{
 	{"buffers-without-bound", "idle ranges keep no memory of large pages", []edit{
 		{"trigger/cosmos/bufferpool.go", "p.freeBytes+bytes > maxPooled", "bytes > maxPooled"},
 	}},
-	{"restored-mark-stays", "a message whose drain loses its lease to a document with the message's mark does not keep the next one back", []edit{
-		{"trigger/drain.go", "if w.held.Err() != nil {", "if w.held.Err() != nil && acquired {"},
-	}},
-	{"reclaimed-while-in-use", "the memory of a page is not used again while somebody has one of its documents", []edit{
+	{"reclaimed-while-in-use", "the memory of a page is not used again while one of its documents is in use", []edit{
 		{"trigger/cosmos/bufferpool.go", "runtime.SetFinalizer(unsafe.SliceData(memory), func(first *byte) {\n\t\tp.mu.Lock()\n\t\tdefer p.mu.Unlock()\n", "runtime.KeepAlive(p)\n\tfunc(first *byte) {\n"},
 		{"trigger/cosmos/bufferpool.go", "size\n\t\t}\n\t})", "size\n\t\t}\n\t}(unsafe.SliceData(memory))"},
 	}},

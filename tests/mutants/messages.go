@@ -26,6 +26,15 @@ var messages = []mutant{
 	{"mark-of-dead-owner-stays", "a message that acquires nothing ends the mark of a dead owner's lease", []edit{
 		{"trigger/internal/lease/dispatch.go", "next.owner != l.owner || ", "next.owner != \"\" || "},
 	}},
+	{"restored-mark-stays", "a message whose drain loses its lease to a document with the message's mark does not keep the next one back", []edit{
+		{"trigger/drain.go", "if w.held.Err() != nil {", "if w.held.Err() != nil && acquired {"},
+	}},
+	{"restored-mark-of-other-clock-stays", "a restored mark of a host whose clock is ahead ends", []edit{
+		{"trigger/internal/lease/dispatch.go", "time.Unix(epoch, 0).Add(requestDuration)", "time.Unix(epoch, 0)"},
+	}},
+	{"newer-mark-ends-with-lost-lease", "a drain that has lost its lease leaves the mark of a newer message", []edit{
+		{"trigger/internal/lease/dispatch.go", " || m.at.After(time.Unix(epoch, 0).Add(requestDuration))", ""},
+	}},
 	{"dead-owner-lives-by-its-mark", "the end of a mark does not extend the life of a dead owner's lease", []edit{
 		{"trigger/internal/lease/dispatch.go", "\tif l.owner != \"\" {\n", "\tif l.owner == \"\" {\n"},
 	}},

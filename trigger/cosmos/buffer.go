@@ -47,7 +47,7 @@ func (b *buffer) reserveItems(count int64) {
 }
 
 // releaseItems returns the buffer without its bytes, which stay valid for the documents
-// that were taken from them. They return when nobody has any of these.
+// that were taken from them. They return to the pool when these are garbage.
 func (b *buffer) releaseItems() {
 	if b != nil {
 		b.handedOn.Store(true)

@@ -2,7 +2,6 @@ package cosmos
 
 import (
 	"bytes"
-	"net/http"
 	"reflect"
 	"runtime"
 	"runtime/debug"
@@ -49,17 +48,12 @@ func takeAllReclaimed(t *testing.T, pool *bufferPool) (reclaimed [][]byte) {
 	return nil
 }
 
-// Memory of pages is used again when nobody has any of their documents, and not before.
+// Memory of pages is used again when their documents are garbage, and not before.
 func TestMemoryOfDocumentsIsReclaimed(t *testing.T) {
 	body := string(feedPage(100, 4000))
 	for name, length := range map[string]int64{"known length": int64(len(body)), "unknown length": -1} {
 		t.Run(name, func(t *testing.T) {
-			s := newService(t, func() *http.Response {
-				resp := reply(200, body, "Etag", `"1"`)
-				resp.ContentLength = length
-				return resp
-			})
-			client := s.client(nil)
+			client := pageService(t, body, length).client(nil)
 			items, pool := client.Container("Games", "High Scores"), client.buffers
 
 			kept := handOn(t, items)
@@ -161,12 +155,7 @@ func TestSmallPagesLeaveReclaimedMemory(t *testing.T) {
 // A page that fits is not refused because the memory that was reclaimed for it does not.
 func TestReclaimedMemoryThatIsNotAdmitted(t *testing.T) {
 	body := string(feedPage(100, 4000))
-	s := newService(t, func() *http.Response {
-		resp := reply(200, body, "Etag", `"1"`)
-		resp.ContentLength = int64(len(body))
-		return resp
-	})
-	client := s.client(nil)
+	client := pageService(t, body, int64(len(body))).client(nil)
 	size := len(body) + len(body)/8
 	client.buffers.reclaimed, client.buffers.reclaimedBytes = [][]byte{make([]byte, 0, size)}, size
 	admit := func(n int) bool { return n <= len(body) }

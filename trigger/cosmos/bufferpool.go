@@ -29,7 +29,7 @@ type bufferPool struct {
 	spares    [][]byte   // for bodies of unknown length; the one used last comes last
 	freeBytes int        // of all of them
 
-	reclaimed      [][]byte // memory of documents that nobody has any more; the newest comes last
+	reclaimed      [][]byte // memory of documents that are garbage; the newest comes last
 	reclaimedBytes int      // of all of it
 	newBytes       int      // of memory to reclaim that no collection has seen; documents that are kept for longer do not count
 }
@@ -70,7 +70,7 @@ func (p *bufferPool) putSpare(spare []byte) {
 	}
 }
 
-// reclaim takes memory back when nobody has any part of it, as the garbage collector finds.
+// reclaim takes memory back when the garbage collector finds no reference to any part of it.
 // Most pages are garbage a moment after their batch. To use their memory again saves the
 // clearing of new memory, and most collections of a small heap.
 func (p *bufferPool) reclaim(memory []byte) {

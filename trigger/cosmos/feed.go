@@ -214,8 +214,8 @@ func (p *Page) Release() {
 
 // Share returns a page with the same contents for another reader, which releases it on
 // its own. The bytes are the same: they are used again when all shares are released, or, if
-// one of them was released by [Page.ReleaseItems], when nobody has a document. Its Charge is 0, as the
-// service has answered once. It is called before p is released.
+// one of them was released by [Page.ReleaseItems], when the documents are garbage. Its Charge
+// is 0, as the service has answered once. It is called before p is released.
 func (p *Page) Share() *Page {
 	share := *p
 	share.Charge = 0

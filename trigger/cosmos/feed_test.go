@@ -354,18 +354,22 @@ func (w countingWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// pageService answers each read with one page of the given length, -1 if it does not tell it.
+func pageService(t *testing.T, body string, length int64) *service {
+	return newService(t, func() *http.Response {
+		resp := reply(200, body, "Etag", `"1"`)
+		resp.ContentLength = length
+		return resp
+	})
+}
+
 // Ranges that have read large pages and are idle since keep no memory for them, beyond
 // one bound for all.
 func TestIdleBuffersAreBounded(t *testing.T) {
 	body := string(feedPage(1000, 4000))
 	for name, length := range map[string]int64{"known length": int64(len(body)), "unknown length": -1} {
 		t.Run(name, func(t *testing.T) {
-			s := newService(t, func() *http.Response {
-				resp := reply(200, body, "Etag", `"1"`)
-				resp.ContentLength = length
-				return resp
-			})
-			client := s.client(nil)
+			client := pageService(t, body, length).client(nil)
 			var pages []*Page
 			for range 16 {
 				page, err := client.Container("Games", "High Scores").ReadFeed(t.Context(), FeedRequest{Range: wholeRange})

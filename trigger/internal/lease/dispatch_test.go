@@ -80,6 +80,35 @@ func TestEndMarkLeavesNewerMark(t *testing.T) {
 	})
 }
 
+// A drain that has lost its lease to a restored document ends the mark in it, and no newer one.
+func TestEndRestoredMark(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		after time.Duration // of the mark, from the acquisition
+		ends  bool
+	}{
+		{"its own message", -time.Second, true},
+		{"an earlier message", -5 * time.Minute, true},
+		{"a host whose clock is a little ahead", 3 * time.Second, true},
+		{"a newer message", time.Minute, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			withTestbed(t, 1, func(t *testing.T, b *testbed) {
+				s := b.prepared("a")
+				held := b.acquire(s, "0")
+				restored := b.leases(s)["0"].clone()
+				at := time.Unix(held.Epoch(), 0).Add(test.after)
+				restored.owner, restored.properties[dispatchedProperty] = "", dispatchMark{at: at, written: at}.String()
+				must(t, s.store.replaceDocument(t.Context(), restored, restored.timestamp))
+				must(t, s.EndRestoredMark(t.Context(), held.Lease(), held.Epoch()))
+				if mark := b.leases(s)["0"].properties[dispatchedProperty]; (mark == "") != test.ends {
+					t.Errorf("mark %q", mark)
+				}
+			})
+		})
+	}
+}
+
 // A message that cannot acquire the lease of a dead owner ends its mark, so that the next tick
 // sends another one, and does not extend the dead owner's life.
 func TestEndMarkOfDeadOwnersLease(t *testing.T) {
