@@ -17,7 +17,7 @@ func (w *rangeWorker) newReader(sent func()) *feed.Reader {
 	pollDelay := w.function.FeedPollDelay
 	return &feed.Reader{
 		Source: w.feedSource, LeaseToken: w.held.Lease().Token(), MergedRange: w.held.Lease().ByKeys(), FirstPage: w.firstPage, FirstItems: savedPageItems(w.held.Lease()), UntilCaughtUp: w.drain,
-		PollMin: w.function.FeedPollMin, PollDelay: pollDelay,
+		PollMin: w.function.FeedPollMin, PollDelay: pollDelay, ChangedAt: w.formerlyChanged(),
 		ReadTimeout: w.host.options.LeaseExpirationInterval, JitterKey: w.jitterKey(),
 		Budget: w.host.pageBudget, Reserved: w.reservedBytes,
 		FirstPosition: w.firstPosition, SnapshotEnd: w.snapshotEnd, Locate: w.locateRange, Relocate: w.relocateRange, IsFinal: isFinalRead,
@@ -30,6 +30,17 @@ func (w *rangeWorker) newReader(sent func()) *feed.Reader {
 			w.log.Warn("read feed failed", slog.Any("error", err), slog.Int("failures", failures))
 		},
 	}
+}
+
+// formerlyChanged returns when earlier owners of the range last had changes, or later by the error of
+// the clocks; the zero time if that is not known. A range that was busy a moment ago is polled as
+// often by its next owner.
+func (w *rangeWorker) formerlyChanged() time.Time {
+	moved := w.rangeStats.movedAt.Load()
+	if moved == 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(clockError - max(w.leases.Now().Sub(time.Unix(moved, 0)), clockError))
 }
 
 // pageItemsProperty is the lease property that tells the next owner how many changes to ask

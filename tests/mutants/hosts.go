@@ -118,4 +118,7 @@ var hosts = []mutant{
 	{"own-leases-from-the-last-list", "a host forgets whose leases others held once it has listed none", []edit{
 		{"trigger/internal/lease/store.go", "if l.owner == \"\" || l.owner != s.owner {", "if l.owner == \"\" {"},
 	}},
+	{"next-owner-polls-as-if-idle", "a range that was busy a moment ago is polled as often by its next owner", []edit{
+		{"trigger/internal/feed/reader.go", "if !r.ChangedAt.IsZero() {", "if false {"},
+	}},
 }

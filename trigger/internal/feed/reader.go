@@ -52,7 +52,7 @@ var errNotAdvancing = errors.New("the feed answered with changes but the same co
 const maxReadFailures = 5
 
 // Reader reads the pages of one leased range. Its worker calls Step, or Discard, never two at a
-// time. All fields but FirstPage and FirstItems are required.
+// time. All fields but FirstPage, FirstItems and ChangedAt are required.
 type Reader struct {
 	Source        *Source
 	LeaseToken    string        // of the lease, for errors
@@ -62,6 +62,7 @@ type Reader struct {
 	UntilCaughtUp bool          // end with ErrCaughtUp instead of polling
 	PollMin       time.Duration // wait before the first poll after changes; doubles with each poll that brings nothing
 	PollDelay     time.Duration // up to this
+	ChangedAt     time.Time     // when an earlier owner last had changes; zero is not known
 	ReadTimeout   time.Duration // of one read, with the client's retries
 	JitterKey     []any
 	Budget        *Budget
@@ -181,6 +182,9 @@ func (r *Reader) begin(ctx context.Context, pages chan<- *Page) error {
 		return err
 	}
 	r.snapshotEnd, r.wait, r.changedAt = r.SnapshotEnd(), r.PollDelay, time.Now()
+	if !r.ChangedAt.IsZero() {
+		r.wait, r.changedAt = min(max(time.Since(r.ChangedAt), r.PollMin), r.PollDelay), r.ChangedAt
+	}
 	if r.FirstPage != nil {
 		if err := r.Verify(ctx, r.FirstPage, continuation); err != nil {
 			r.Discard()
