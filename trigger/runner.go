@@ -33,6 +33,7 @@ type functionRunner struct {
 	sharedPlace int               // among these functions; likewise
 	stop        *stopBudget       // set by beginStopBudget
 	watchSlots  chan struct{}     // bounds the requested leases that are watched
+	balanceNow  chan struct{}     // capacity 1: the balancer is to make a pass
 	watched     sync.Map          // tokens of requested leases that are watched, or wait for a slot
 
 	rateLimit, readLimit *limiter // of Function.Rate and Function.ReadRequestUnits
@@ -73,7 +74,7 @@ func newRunner(p *hostState, f Function, leases *cosmos.Container) *functionRunn
 	passes, _ := f.Filter.compile() // the function is valid
 	r := &functionRunner{
 		host: p, function: f, passes: passes, log: log, stop: &stopBudget{context.Background(), context.Background(), context.Background(), context.Background()},
-		watchSlots: make(chan struct{}, maxWatched), deadLetterLists: newDeadLetterLists(), leaseLists: newSharedLists[listedLeases](),
+		watchSlots: make(chan struct{}, maxWatched), balanceNow: make(chan struct{}, 1), deadLetterLists: newDeadLetterLists(), leaseLists: newSharedLists[listedLeases](),
 		rangeStats: map[string]*rangeStats{}, heldLeases: map[string]*lease.Held{}, acquiring: map[string]bool{},
 		coolingRanges: map[string]rangeCooldown{}, meter: &units.Meter{}, softDeletes: &softDeletes{},
 		rateLimit: newLimiter(stall.RateLimited, f.Rate, "changes"), readLimit: newLimiter(stall.ReadsLimited, f.ReadRequestUnits, "request units of feed reads"),
@@ -142,9 +143,9 @@ func (r *functionRunner) runContinuously(ctx context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	defer r.beginStopBudget(ctx)()
+	defer r.tellReleased(caller)
 	var working sync.WaitGroup
 	defer working.Wait()
-	balanceNow := make(chan struct{}, 1)
 	for {
 		var wait time.Duration
 		if err := r.untilWorks(ctx, "balance", func(ctx context.Context) (err error) {
@@ -153,7 +154,7 @@ func (r *functionRunner) runContinuously(ctx context.Context) error {
 					working.Add(1)
 					w.startWork(ctx, func(err error) {
 						defer working.Done()
-						r.handleEnd(ctx, w, err, fail, balanceNow)
+						r.handleEnd(ctx, w, err, fail)
 					})
 				},
 				watch: func(watch func()) { working.Go(watch) },
@@ -166,11 +167,25 @@ func (r *functionRunner) runContinuously(ctx context.Context) error {
 		next := time.NewTimer(wait)
 		select {
 		case <-next.C:
-		case <-balanceNow:
+		case <-r.balanceNow:
 		case <-ctx.Done():
 		}
 		next.Stop()
 	}
+}
+
+// tellTime bounds the requests that tell other hosts of released leases. Those are a courtesy, and a
+// stop is not to wait for an account that does not answer.
+const tellTime = time.Second
+
+// tellReleased tells other hosts of the leases that were released because caller has ended.
+func (r *functionRunner) tellReleased(caller context.Context) {
+	if caller.Err() == nil || r.isLone() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.stop.requests, tellTime)
+	defer cancel()
+	r.leases.TellReleased(ctx)
 }
 
 // beginStopBudget sets the budget of the workers that start under ctx. The caller
@@ -192,28 +207,28 @@ func (e *stuckCallsError) Error() string {
 func (e *stuckCallsError) Unwrap() error { return e.err }
 
 // handleEnd handles the end of a worker.
-func (r *functionRunner) handleEnd(ctx context.Context, w *rangeWorker, err error, fail context.CancelCauseFunc, balanceNow chan<- struct{}) {
+func (r *functionRunner) handleEnd(ctx context.Context, w *rangeWorker, err error, fail context.CancelCauseFunc) {
 	r.workerEnded(w, err)
 	deleted := r.recordLost(w)
 	switch {
 	case isFatal(err):
 		fail(err)
 	case errors.Is(err, lease.ErrSplit), reasonOf(err) == ClosedPhaseEnded, deleted:
-		wake(balanceNow)
+		r.balanceSoon()
 	case r.host.abandonedCalls.exceedsLimit(r.host.options.MaxStuck):
 		fail(&stuckCallsError{limit: r.host.options.MaxStuck, err: err})
 	case !reasonOf(err).isOrderly() && reasonOf(err) != ClosedLeaseLost:
 		w.log.Warn("stopped working on range, retrying later", slog.Any("error", err))
 		if reasonOf(err) == ClosedBroken && !errors.Is(err, delivery.ErrNewerForm) && r.awaitReadable(ctx, w) {
-			wake(balanceNow)
+			r.balanceSoon()
 		}
 	}
 }
 
-// wake has the balancer make a pass now.
-func wake(balanceNow chan<- struct{}) {
+// balanceSoon has the balancer make a pass now, or after the one that is under way.
+func (r *functionRunner) balanceSoon() {
 	select {
-	case balanceNow <- struct{}{}:
+	case r.balanceNow <- struct{}{}:
 	default:
 	}
 }

@@ -113,7 +113,7 @@ func (r *functionRunner) newWorker(held *lease.Held, stop *stopBudget) *rangeWor
 		set(lease.KeptProperty, w.keptProperty())
 	}
 	w.kept.Store(parseKept(l.Property(lease.KeptProperty)))
-	held.RunningUntil = w.runningCalls.latestEnd
+	held.RunningUntil, held.OnReleased = w.runningCalls.latestEnd, r.balanceSoon
 	held.OnCheckpoint = func(continuation string) {
 		w.emitEvent(Event{Kind: EventCheckpointed, Range: l.Token(), Epoch: held.Epoch(), Continuation: continuation})
 	}

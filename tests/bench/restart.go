@@ -28,7 +28,7 @@ func (s *suite) rollingRestart() (report.Section, error) {
 		return section, err
 	}
 	cell := func(name string) map[string]string { return map[string]string{colHalley: report.Number(found[name])} }
-	obstacle := fmt.Sprintf("a host that stops has released its leases after %.0f ms; the other hosts look for free leases every 13 s, so that most of its ranges wait until it starts again", found["stopMillis"])
+	obstacle := fmt.Sprintf("a host that stops has released its leases and told the others after %.0f ms; these notice with the next write of a lease, up to 200 ms later, and a host that starts again reads every 200 ms whether a requested lease is released", found["stopMillis"])
 	section.Rows = []report.Row{
 		{Name: "write → handler, ms: p50", Cells: cell("p50Millis")},
 		{Name: "write → handler, ms: p99.9", Cells: cell("p999Millis"), Goals: []report.Goal{{Text: "≤ 250 ms", Got: found["p999Millis"], Limit: 250, Show: report.Unit("ms"), Obstacle: obstacle}}},

@@ -118,6 +118,24 @@ var hosts = []mutant{
 	{"own-leases-from-the-last-list", "a host forgets whose leases others held once it has listed none", []edit{
 		{"trigger/internal/lease/store.go", "if l.owner == \"\" || l.owner != s.owner {", "if l.owner == \"\" {"},
 	}},
+	{"stop-tells-no-host", "a host that stops tells the others of the leases that it has released", []edit{
+		{"trigger/runner.go", "\tr.leases.TellReleased(ctx)\n", "\t_ = ctx\n"},
+	}},
+	{"told-host-looks-later", "a host that is told of released leases acquires them at once", []edit{
+		{"trigger/worker.go", "= w.runningCalls.latestEnd, r.balanceSoon", "= w.runningCalls.latestEnd, func() {}"},
+	}},
+	{"notice-stays", "the next write of an owner removes the notice of released leases", []edit{
+		{"trigger/internal/lease/store.go", "\tdelete(l.properties, releasedProperty)\n", ""},
+	}},
+	{"notice-extends-life", "a notice of released leases does not extend the life of a dead owner's lease", []edit{
+		{"trigger/internal/lease/notice.go", "\t\tnext.keepWritten(s.Now())\n", ""},
+	}},
+	{"all-stops-tell", "of many hosts that stop at a time only the first ones tell the others", []edit{
+		{"trigger/internal/lease/balance.go", " || len(free) >= 2*released {", " || len(free) == 0 {"},
+	}},
+	{"told-hosts-collide", "hosts that plan at the same time acquire different free leases", []edit{
+		{"trigger/internal/lease/balance.go", "fromPlace(free, missingBefore(shares, held, me)%len(free))", "fromPlace(free, 0*missingBefore(shares, held, me))"},
+	}},
 	{"next-owner-polls-as-if-idle", "a range that was busy a moment ago is polled as often by its next owner", []edit{
 		{"trigger/internal/feed/reader.go", "if !r.ChangedAt.IsZero() {", "if false {"},
 	}},

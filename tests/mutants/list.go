@@ -70,7 +70,7 @@ var ownership = []mutant{
 		{"trigger/internal/lease/joining.go", "steps = otherSteps", "steps = nil"},
 	}},
 	{"same-leases-requested", "hosts that plan at the same time request different leases", []edit{
-		{"trigger/internal/lease/balance.go", "first := len(group.tokens) * place / len(hosts)", "first := 0 * place"},
+		{"trigger/internal/lease/balance.go", "len(group.tokens)*place/len(hosts))", "0*place)"},
 	}},
 	{"same-lease-requested-first", "hosts that start at the same time request different leases, by which the others count them", []edit{
 		{"trigger/internal/lease/joining.go", "chosen := hashOf(me) % uint64(len(steps))", "chosen := hashOf(me) * 0"},

@@ -63,6 +63,7 @@ func Plan(views []View, function, me string, limits Limits) []Step {
 	case need <= 0:
 		return append(steps, acquireUnclaimed(views, held[me], limits.Max)...)
 	case len(free) > 0:
+		free = fromPlace(free, missingBefore(shares, held, me)%len(free))
 		return append(steps, free[:min(need, len(free))]...)
 	default:
 		return append(steps, takeFromOthers(views, held, shares, need, me)...)
@@ -109,6 +110,37 @@ func equalShares(leases int, function string, hosts []string) map[string]int {
 	}
 	return shares
 }
+
+// missingBefore returns how many leases the hosts before me, by name, are missing of their shares.
+// Hosts that plan at the same time so acquire different free leases.
+func missingBefore(shares, held map[string]int, me string) (missing int) {
+	for host, share := range shares {
+		if host < me {
+			missing += max(share-held[host], 0)
+		}
+	}
+	return missing
+}
+
+// hostsToTell returns the hosts that are missing leases of their shares now that host me has stopped
+// and released some. There are none if most of the free leases are of others: many hosts seem to stop,
+// and those that were told would acquire leases to release them in a moment.
+func hostsToTell(views []View, function, me string, released int) (hosts []string) {
+	_, free, held := sortViews(views, me)
+	delete(held, me)
+	if len(held) == 0 || len(free) >= 2*released {
+		return nil
+	}
+	for host, share := range equalShares(len(views), function, slices.Collect(maps.Keys(held))) {
+		if held[host] < share {
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts
+}
+
+// fromPlace returns a list that begins at a place of another, and ends with what is before it.
+func fromPlace[T any](list []T, place int) []T { return slices.Concat(list[place:], list[:place]) }
 
 func hashOf(text string) uint64 {
 	h := fnv.New64a()
@@ -189,8 +221,7 @@ func rotateRequests(owners []*takeable, held map[string]int, me string) {
 	place := slices.Index(hosts, me)
 	for _, group := range owners {
 		if group.halley {
-			first := len(group.tokens) * place / len(hosts)
-			group.tokens = slices.Concat(group.tokens[first:], group.tokens[:first])
+			group.tokens = fromPlace(group.tokens, len(group.tokens)*place/len(hosts))
 		}
 	}
 }

@@ -8,24 +8,33 @@ import (
 	"time"
 )
 
-// balancePlan returns the steps of one host now, and when it plans again.
-type balancePlan func(views []View, me string) (steps []Step, next time.Duration)
+// balancing is how hosts of one kind balance.
+type balancing struct {
+	plan func(views []View, me string) (steps []Step, next time.Duration)  // of one host now, and when it plans again
+	told func(views []View, stopped string, released int) (hosts []string) // of the leases that a host has released
+}
 
-// planHalley returns the balancing of Halley hosts.
-func planHalley() balancePlan {
+func balanceHalley() balancing {
 	hosts := map[string]*joining{}
-	return func(views []View, me string) ([]Step, time.Duration) {
-		if hosts[me] == nil {
-			hosts[me] = &joining{}
-		}
-		steps := hosts[me].plan(views, "f", me, Limits{})
-		return steps, hosts[me].next(simulatedAcquire)
+	return balancing{
+		plan: func(views []View, me string) ([]Step, time.Duration) {
+			if hosts[me] == nil {
+				hosts[me] = &joining{}
+			}
+			steps := hosts[me].plan(views, "f", me, Limits{})
+			return steps, hosts[me].next(simulatedAcquire)
+		},
+		told: func(views []View, stopped string, released int) []string {
+			return hostsToTell(views, "f", stopped, released)
+		},
 	}
 }
 
-// planDotNet returns that of .NET hosts.
-func planDotNet() balancePlan {
-	return func(views []View, me string) ([]Step, time.Duration) { return dotNetSteps(views, me), simulatedAcquire }
+func balanceDotNet() balancing {
+	return balancing{
+		plan: func(views []View, me string) ([]Step, time.Duration) { return dotNetSteps(views, me), simulatedAcquire },
+		told: func([]View, string, int) []string { return nil },
+	}
 }
 
 // dotNetSteps is EqualPartitionsBalancingStrategy of azure-cosmos-dotnet-v3. If no lease is
@@ -67,7 +76,7 @@ func dotNetSteps(views []View, me string) []Step {
 
 // balanceWorld simulates hosts that balance leases, event by event.
 type balanceWorld struct {
-	plan   balancePlan
+	balancing
 	random *rand.Rand
 	now    time.Duration
 	events balanceEvents
@@ -104,8 +113,8 @@ const (
 )
 
 // newBalanceWorld returns hosts that share the leases equally.
-func newBalanceWorld(plan balancePlan, leases, hosts int) *balanceWorld {
-	w := &balanceWorld{plan: plan, random: rand.New(rand.NewPCG(1, 1)), freed: make([]time.Duration, leases), live: map[string]int{}}
+func newBalanceWorld(kind balancing, leases, hosts int) *balanceWorld {
+	w := &balanceWorld{balancing: kind, random: rand.New(rand.NewPCG(1, 1)), freed: make([]time.Duration, leases), live: map[string]int{}}
 	for i := range leases {
 		owner := fmt.Sprint("host", i%hosts)
 		w.views = append(w.views, View{Token: fmt.Sprint(i), Owner: owner, Halley: true})
@@ -131,13 +140,17 @@ func (w *balanceWorld) start(host string) {
 	w.balance(host)
 }
 
-// stop releases the leases of a host.
+// stop releases the leases of a host. Hosts that are told of it notice with their next renewals.
 func (w *balanceWorld) stop(host string) {
+	released := w.live[host]
 	delete(w.live, host)
 	for i := range w.views {
 		if w.views[i].Owner == host {
 			w.release(i)
 		}
+	}
+	for _, told := range w.told(w.views, host, released) {
+		w.after(w.upTo(simulatedRenew), func() { w.look(told) })
 	}
 }
 
@@ -173,16 +186,22 @@ func (w *balanceWorld) acquire(i int, host string) {
 	w.moves++
 }
 
-// balance has a host plan and act, as long as it lives.
+// balance has a host look again and again, as long as it lives.
 func (w *balanceWorld) balance(host string) {
+	if next, ok := w.look(host); ok {
+		w.after(next, func() { w.balance(host) })
+	}
+}
+
+// look has a host plan and act, and returns when it does so again, unless it does not live.
+func (w *balanceWorld) look(host string) (next time.Duration, ok bool) {
 	if _, ok := w.live[host]; !ok {
-		return
+		return 0, false
 	}
 	for i := range w.views {
 		w.views[i].Unclaimed = w.views[i].Free && w.now-w.freed[i] > simulatedAcquire+time.Second
 	}
 	steps, next := w.plan(w.views, host)
-	w.after(next, func() { w.balance(host) })
 	for _, step := range steps {
 		var i int
 		if _, err := fmt.Sscan(step.Token, &i); err != nil {
@@ -202,6 +221,7 @@ func (w *balanceWorld) balance(host string) {
 			}
 		})
 	}
+	return next, true
 }
 
 // isBalanced reports whether all leases are held, by equal shares.
@@ -235,24 +255,24 @@ func (w *balanceWorld) settle(b *testing.B, since time.Duration) float64 {
 // in seconds.
 func BenchmarkBalance(b *testing.B) {
 	const leases = 10_000
-	scenarios := map[string]func(b *testing.B, plan balancePlan) (w *balanceWorld, intervals float64, fewest int){
-		"1 to 500 hosts": func(b *testing.B, plan balancePlan) (*balanceWorld, float64, int) {
-			w := newBalanceWorld(plan, leases, 1)
+	scenarios := map[string]func(b *testing.B, kind balancing) (w *balanceWorld, intervals float64, fewest int){
+		"1 to 500 hosts": func(b *testing.B, kind balancing) (*balanceWorld, float64, int) {
+			w := newBalanceWorld(kind, leases, 1)
 			for i := 1; i < 500; i++ {
 				w.after(w.upTo(time.Second), func() { w.start(fmt.Sprint("host", i)) })
 			}
 			return w, w.settle(b, time.Second), leases - leases/500
 		},
-		"500 to 50 hosts": func(b *testing.B, plan balancePlan) (*balanceWorld, float64, int) {
-			w := newBalanceWorld(plan, leases, 500)
+		"500 to 50 hosts": func(b *testing.B, kind balancing) (*balanceWorld, float64, int) {
+			w := newBalanceWorld(kind, leases, 500)
 			for i := 50; i < 500; i++ {
 				w.after(w.upTo(time.Second), func() { w.stop(fmt.Sprint("host", i)) })
 			}
 			return w, w.settle(b, time.Second), leases - leases/10
 		},
-		"restart of 50 hosts": func(b *testing.B, plan balancePlan) (*balanceWorld, float64, int) {
+		"restart of 50 hosts": func(b *testing.B, kind balancing) (*balanceWorld, float64, int) {
 			const hosts, between, absence = 50, 30 * time.Second, 5 * time.Second
-			w := newBalanceWorld(plan, leases, hosts)
+			w := newBalanceWorld(kind, leases, hosts)
 			for i := range hosts {
 				start := time.Duration(i) * between
 				w.after(start, func() { w.stop(fmt.Sprint("host", i)) })
@@ -262,10 +282,10 @@ func BenchmarkBalance(b *testing.B) {
 		},
 	}
 	for _, name := range []string{"1 to 500 hosts", "500 to 50 hosts", "restart of 50 hosts"} {
-		for algorithm, plan := range map[string]func() balancePlan{"Halley": planHalley, "dotnet": planDotNet} {
+		for algorithm, kind := range map[string]func() balancing{"Halley": balanceHalley, "dotnet": balanceDotNet} {
 			b.Run(name+"/"+algorithm, func(b *testing.B) {
 				for b.Loop() {
-					w, intervals, fewest := scenarios[name](b, plan())
+					w, intervals, fewest := scenarios[name](b, kind())
 					b.ReportMetric(intervals, "intervals")
 					b.ReportMetric(float64(w.moves)/float64(fewest), "x-fewest")
 					b.ReportMetric(w.waited.Seconds()/float64(fewest), "s-ownerless")

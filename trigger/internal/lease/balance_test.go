@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -214,8 +215,71 @@ func TestPlanRespectsLimits(t *testing.T) {
 		t.Errorf("at most three: %q", got)
 	}
 	f.limits = Limits{Min: 8, Max: 3}
-	if got, _ := f.pass("b"); got != "b: 3 4 5 6 7 8 9" {
+	if got, _ := f.pass("b"); got != "b: 5 6 7 8 9 3 4" {
 		t.Errorf("at least eight: %q", got)
+	}
+}
+
+// One of the hosts that share the leases has stopped. The others plan at the same moment, and
+// acquire all its leases, each by one of them. Those that acquire some are told.
+func TestHostsAcquireDifferentFreeLeases(t *testing.T) {
+	const stopped = "host1"
+	for hosts := 2; hosts < 9; hosts++ {
+		for leases := hosts; leases < 40; leases++ {
+			var names []string
+			for i := range hosts {
+				names = append(names, fmt.Sprint("host", i))
+			}
+			var views []View
+			free := 0
+			for host, share := range equalShares(leases, "f", names) {
+				for range share {
+					v := View{Token: fmt.Sprint(len(views)), Owner: host, Halley: true}
+					if host == stopped {
+						v.Owner, v.Free, v.Halley = "", true, false
+						free++
+					}
+					views = append(views, v)
+				}
+			}
+			told := hostsToTell(views, "f", stopped, free)
+			acquired := map[string]string{}
+			for _, me := range names {
+				if me == stopped {
+					continue
+				}
+				steps := Plan(views, "f", me, Limits{})
+				if slices.Contains(told, me) != (len(steps) > 0) {
+					t.Errorf("%d leases, %d hosts: told %v, and %s acquires %v", leases, hosts, told, me, steps)
+				}
+				for _, s := range steps {
+					if other := acquired[s.Token]; other != "" || s.Request {
+						t.Errorf("%d leases, %d hosts: %s has %v, which %q acquires", leases, hosts, me, s, other)
+					}
+					acquired[s.Token] = me
+				}
+			}
+			if len(acquired) != free {
+				t.Errorf("%d leases, %d hosts: %d of %d free leases acquired", leases, hosts, len(acquired), free)
+			}
+		}
+	}
+}
+
+// If many hosts stop at a time, only the first ones tell the others.
+func TestManyStopsTellFew(t *testing.T) {
+	views := planViews(40, 8)
+	var told []int
+	for _, stopped := range []string{"host3", "host5", "host0"} {
+		for i := range views {
+			if views[i].Owner == stopped {
+				views[i].Owner, views[i].Free = "", true
+			}
+		}
+		told = append(told, len(hostsToTell(views, "f", stopped, 5)))
+	}
+	if told[0] == 0 || told[1] > 0 || told[2] > 0 {
+		t.Errorf("told %v hosts", told)
 	}
 }
 

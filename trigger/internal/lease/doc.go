@@ -48,7 +48,8 @@
 // its share when the hosts that start with it have requested theirs, see joining.go.
 // From a .NET host, which does not know requests, a host steals one lease per pass.
 // If hosts below their share leave a lease free for longer than one acquire
-// interval, any host acquires it.
+// interval, any host acquires it. A host that stops tells the hosts below their
+// share, by a notice that they find as they find a request, see notice.go.
 //
 // Operators. An operator pauses ranges, moves their positions and frees their leases
 // by writes under the etag, while hosts run. See pause.go and operator.go.
@@ -91,7 +92,7 @@
 // makes the conditional requests, and acquire.go takes a lease with them. writer.go writes a held lease, gate.go orders
 // writes while the account refuses them, held.go splits a lease, and children.go
 // decides which leases follow; index.go finds leases that share keys. balance.go
-// plans, by the requests of handover.go, and joining.go the first requests of a host; dispatch.go marks leases whose ranges a queue
+// plans, by the requests of handover.go, joining.go the first requests of a host, and notice.go the end of one; dispatch.go marks leases whose ranges a queue
 // has a message for; duplicate.go chooses between two documents
 // for one range; finished.go passes on which changes behind a continuation are finished.
 // bootstrap.go creates leases, audit.go finds gaps, restore.go

@@ -224,7 +224,7 @@ func (l *Lease) revive(next *Lease, least int64) *Lease {
 	next.properties = map[string]string{epochProperty: strconv.FormatInt(max(l.Epoch()+1, least), 10)}
 	for name, value := range l.properties {
 		switch name {
-		case epochProperty, incarnationProperty, expirationProperty, protocolProperty, uncleanExitsProperty, handoverWrittenProperty, splittingProperty, retiringProperty, finished.Property, finishedTimestampProperty:
+		case epochProperty, incarnationProperty, expirationProperty, protocolProperty, uncleanExitsProperty, handoverWrittenProperty, releasedProperty, splittingProperty, retiringProperty, finished.Property, finishedTimestampProperty:
 		default:
 			next.properties[name] = value
 		}

@@ -303,6 +303,7 @@ func (s *leaseStore) replaceLease(ctx context.Context, l *Lease) error {
 	now := s.serviceNow()
 	delete(l.properties, handoverWrittenProperty)
 	delete(l.properties, dispatchedProperty)
+	delete(l.properties, releasedProperty)
 	timestamp := timestampJSON(now)
 	l.confirmFinished(timestamp)
 	if err := s.replaceDocument(ctx, l, timestamp); err != nil {

@@ -169,6 +169,10 @@ func (w *leaseWriter) afterConflict(ctx context.Context) error {
 	if err := w.rereadLease(bounded); err != nil {
 		return err
 	}
+	if host := w.lease.properties[releasedProperty]; host != "" && w.OnReleased != nil {
+		w.log.Info("another host has stopped and released leases", slog.String("by", host))
+		w.OnReleased()
+	}
 	if p, paused := w.lease.Paused(); paused {
 		w.releaseOnce.Do(func() {
 			w.log.Info("range paused by an operator", slog.String("reason", p.Reason))

@@ -42,6 +42,10 @@ type leaseWriter struct {
 	// returned. Set it before Start.
 	OnReleaseRequest func(pause *Pause)
 
+	// OnReleased, if set, is called when a host that stops has released leases which the owner may
+	// acquire. Set it before Start.
+	OnReleased func()
+
 	// RunningUntil, if set, returns the latest moment at which the handler calls of
 	// the range will have returned or be left behind, and whether any is running. It
 	// is the answer to a handover request. Set it before Start.
