@@ -60,8 +60,11 @@ func (w *world) observe(p *process, r *request, got result) {
 	case companionWrite:
 		w.keepCompanion(r.resource)
 		return
-	case markWrite:
+	case markWrite, noticeWrite:
 		w.keep(r.doc)
+		if r.kind == noticeWrite {
+			w.used("notices", 1)
+		}
 		return // neither its owner nor its position has changed
 	case retire:
 		w.drop(r.doc.key())

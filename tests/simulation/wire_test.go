@@ -40,6 +40,7 @@ const (
 	seekWrite       kind = "seek"
 	takeWrite       kind = "take"
 	markWrite       kind = "mark"      // a message for the range is on its way, or has ended
+	noticeWrite     kind = "tell"      // another host's notice that it has released leases
 	deadLetterPut   kind = "bury"      // a dead letter
 	companionWrite  kind = "companion" // of a lease of the second function
 	other           kind = "other"
@@ -48,7 +49,7 @@ const (
 // writes reports whether a request changes something.
 func (k kind) writes() bool {
 	switch k {
-	case stamp, unstamp, create, acquire, checkpoint, renew, release, tombstone, handoverRequest, retire, deadLetterPut, companionWrite, pauseWrite, resumeWrite, seekWrite, takeWrite, markWrite:
+	case stamp, unstamp, create, acquire, checkpoint, renew, release, tombstone, handoverRequest, retire, deadLetterPut, companionWrite, pauseWrite, resumeWrite, seekWrite, takeWrite, markWrite, noticeWrite:
 		return true
 	}
 	return false
@@ -188,6 +189,7 @@ type leaseDocument struct {
 	requestedAt  string
 	paused       string
 	marked       string
+	notice       string
 	tombstone    bool
 	body         []byte
 }
@@ -215,7 +217,7 @@ func parseLeaseDocument(body []byte) leaseDocument {
 		id: d.ID, token: d.Token, twin: d.Key, min: d.FeedRange.Range.Min, max: d.FeedRange.Range.Max,
 		owner: d.Owner, continuation: d.ContinuationToken, epoch: epoch,
 		requester: d.Properties["halley.handover"], requestedAt: d.Properties["halley.handover.since"],
-		paused: d.Properties["halley.paused"], marked: d.Properties["halley.dispatched"],
+		paused: d.Properties["halley.paused"], marked: d.Properties["halley.dispatched"], notice: d.Properties["halley.released"],
 		tombstone: d.Properties["halley.tombstone"] != "", body: body,
 	}
 }
@@ -248,6 +250,8 @@ func (d leaseDocument) changeFrom(was leaseDocument) kind {
 		return resumeWrite
 	case d.tombstone:
 		return tombstone
+	case d.notice != "" && was.notice == "" && d.owner == was.owner && d.epoch == was.epoch:
+		return noticeWrite
 	case d.marked != was.marked && d.owner == was.owner && d.epoch == was.epoch && (d.marked != "" || d.owner == ""):
 		return markWrite
 	case d.owner == "":
