@@ -10,7 +10,7 @@ import (
 type fleet struct {
 	up      map[string]bool
 	changed time.Time         // when a host last started or ended
-	orphans map[string]orphan // leases of killed hosts
+	orphans map[string]orphan // leases of killed hosts, and those that stopping hosts have released
 	faulted time.Time         // when the last other fault was recorded
 	stepped bool              // a host has seen a wrong clock at least once
 	calm    bool
@@ -25,10 +25,11 @@ type fleet struct {
 	deaths   map[Ref]int          // hosts that were killed during a call with the change
 }
 
-// orphan is a lease whose owner was killed.
+// orphan is a lease whose owner was killed, or has released it because it stops.
 type orphan struct {
-	since     time.Time // the kill
+	since     time.Time // the kill, or the release
 	lastWrite time.Time // of any lease by the dead host
+	released  bool
 }
 
 func newFleet() fleet {
@@ -62,7 +63,7 @@ func (c *checker) host(e Event) {
 		}
 		for token, l := range c.byToken {
 			if l.host == e.Host && !c.duplicated[l.token] && l.paused.IsZero() { // hosts do not acquire the duplicate of a lease
-				c.orphans[token] = orphan{e.Time, lastWrite}
+				c.orphans[token] = orphan{since: e.Time, lastWrite: lastWrite}
 			}
 		}
 	}
@@ -85,13 +86,26 @@ func (c *checker) diedIn(host string) {
 // not judged if they begin within this time.
 const aftermath = 10 * time.Minute
 
-// takeoverLimit is how long a takeover may take: the expiration, two passes of a
-// balancer, one second because leases keep whole seconds, and the requests.
-func (l Limits) takeoverLimit() time.Duration {
-	return l.Expiration + 2*l.AcquireInterval + 5*time.Second
+// takeoverLimit is how long a takeover may take: the expiration, unless the lease was released, two
+// passes of a balancer, one second because leases keep whole seconds, and the requests.
+func (l Limits) takeoverLimit(released bool) time.Duration {
+	limit := 2*l.AcquireInterval + 5*time.Second
+	if !released {
+		limit += l.Expiration
+	}
+	return limit
 }
 
-// takenOver judges how long a dead host's lease was without an owner.
+// releasedAtStop notes a lease that its owner releases because it stops. Hosts do not acquire the
+// duplicate of a lease, and leave a requested one to the requester.
+func (c *checker) releasedAtStop(e Event, l *lease) {
+	_, stops := c.stopping[e.Host]
+	if stops && l.requested.IsZero() && l.paused.IsZero() && !c.duplicated[l.token] {
+		c.orphans[e.lid()] = orphan{since: e.Time, released: true}
+	}
+}
+
+// takenOver judges how long the lease of a host that has died or stopped was without an owner.
 func (c *checker) takenOver(e Event, l *lease) {
 	o, found := c.orphans[e.lid()]
 	if !found {
@@ -99,10 +113,13 @@ func (c *checker) takenOver(e Event, l *lease) {
 	}
 	delete(c.orphans, e.lid())
 	c.report.Takeovers++
-	c.overdue(Takeover, e.lid(), later(o.since, c.changed), e.Time)
+	c.overdue(Takeover, e.lid(), later(o.since, c.changed), e.Time, o.released)
+	if o.released {
+		return
+	}
 	if !l.requested.IsZero() && c.changed.Equal(o.since) {
 		c.report.count(DeadRequest, 1, 0)
-		c.overdue(DeadRequest, e.lid(), o.lastWrite, e.Time) // the request is no write of the owner
+		c.overdue(DeadRequest, e.lid(), o.lastWrite, e.Time, false) // the request is no write of the owner
 	}
 }
 
@@ -110,7 +127,7 @@ func (c *checker) takenOver(e Event, l *lease) {
 // For Takeover, since is not before the last start or end of a host: if host A dies
 // and then host B, the others leave B its share until B's leases expire, too.
 // Takeovers soon after another fault are not judged.
-func (c *checker) overdue(rule Rule, token string, since, at time.Time) {
+func (c *checker) overdue(rule Rule, token string, since, at time.Time, released bool) {
 	if c.limits.Expiration == 0 || c.limits.Drains || !c.faulted.IsZero() && since.Sub(c.faulted) < aftermath || len(c.up) == 0 {
 		return
 	}
@@ -118,7 +135,7 @@ func (c *checker) overdue(rule Rule, token string, since, at time.Time) {
 	if rule == Takeover {
 		c.report.Slowest = max(c.report.Slowest, took)
 	}
-	if limit := c.limits.takeoverLimit(); took > limit {
+	if limit := c.limits.takeoverLimit(released); took > limit {
 		c.violate(rule, "lease %q was without an owner for %s, at most %s are allowed", token, took, limit)
 	}
 }
@@ -126,7 +143,7 @@ func (c *checker) overdue(rule Rule, token string, since, at time.Time) {
 func (c *checker) finishFleet() {
 	for token, o := range c.orphans {
 		if c.byToken[token] != nil && !c.byToken[token].tombstone {
-			c.overdue(Takeover, token, later(o.since, c.changed), c.now)
+			c.overdue(Takeover, token, later(o.since, c.changed), c.now, o.released)
 		}
 	}
 	for _, host := range slices.Sorted(maps.Keys(c.stopping)) {

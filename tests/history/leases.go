@@ -221,6 +221,7 @@ func (c *checker) replace(e Event) {
 	switch {
 	case e.Op == Release:
 		c.released(e, l)
+		c.releasedAtStop(e, l)
 		c.endWork(e)
 	case e.Op != Request && e.Op != Acquire && !l.resisted && !l.requested.IsZero() && e.Time.Sub(l.requested) >= c.limits.Expiration:
 		l.resisted = true

@@ -111,8 +111,8 @@ func (w *world) hide(m *message, p *process, delivery int) {
 	})
 }
 
-// markOf returns the mark of the range's lease, "" if it has none, or another owner since, or no
-// host can read it, or hosts may use a duplicate of it.
+// markOf returns the mark of the range's lease, "" if it has none or one that has ended, or another
+// owner since, or no host can read it, or hosts may use a duplicate of it.
 func (w *world) markOf(token string) (mark string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -124,7 +124,7 @@ func (w *world) markOf(token string) (mark string) {
 		if found++; found > 1 {
 			return ""
 		}
-		if fields := strings.SplitN(l.marked, " ", 3); !w.broken[l.key()] && len(fields) == 3 && fields[2] == l.owner {
+		if fields := strings.SplitN(l.marked, " ", 3); !strings.HasPrefix(l.marked, "-") && !w.broken[l.key()] && len(fields) == 3 && fields[2] == l.owner {
 			mark = l.marked
 		}
 	}
