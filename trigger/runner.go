@@ -143,7 +143,7 @@ func (r *functionRunner) runContinuously(ctx context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	defer r.beginStopBudget(ctx)()
-	defer r.tellReleased(caller)
+	defer r.tellReleased()
 	var working sync.WaitGroup
 	defer working.Wait()
 	for {
@@ -178,11 +178,8 @@ func (r *functionRunner) runContinuously(ctx context.Context) error {
 // stop is not to wait for an account that does not answer.
 const tellTime = time.Second
 
-// tellReleased tells other hosts of the leases that were released because caller has ended.
-func (r *functionRunner) tellReleased(caller context.Context) {
-	if caller.Err() == nil || r.isLone() {
-		return
-	}
+// tellReleased tells other hosts of the leases that were released because the function has ended.
+func (r *functionRunner) tellReleased() {
 	ctx, cancel := context.WithTimeout(r.stop.requests, tellTime)
 	defer cancel()
 	r.leases.TellReleased(ctx)

@@ -3,72 +3,121 @@ package trigger
 import (
 	"fmt"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 )
 
+// stopsTest is hosts that share busy ranges, on a network where each request takes a while.
+type stopsTest struct {
+	*world
+	stops map[string]func()
+}
+
+func newStopsTest(w *world) *stopsTest { return &stopsTest{w, map[string]func(){}} }
+
+func (s *stopsTest) start(names ...string) {
+	network := hostNetwork{s.world, func(*http.Request) (*http.Response, error, bool) {
+		time.Sleep(15 * time.Millisecond)
+		return nil, nil, false
+	}}
+	for _, name := range names {
+		s.stops[name] = s.startHost(s.hostOn(network, name, s.recorder(name)))
+	}
+}
+
+// work writes to all ranges again and again.
+func (s *stopsTest) work(d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Second / 10) {
+		s.writeMany(fmt.Sprint("doc-", time.Now().UnixNano(), "-"), 36)
+	}
+}
+
+// stop stops hosts at the same time, and checks that others acquire their leases soon.
+func (s *stopsTest) stop(names ...string) {
+	s.t.Helper()
+	began := time.Now()
+	var stopping sync.WaitGroup
+	for _, name := range names {
+		stopping.Go(s.stops[name])
+		delete(s.stops, name)
+	}
+	stopping.Wait()
+	if took := time.Since(began); took > time.Second {
+		s.t.Errorf("the stop of %s took %v", names, took)
+	}
+	s.work(2 * time.Second)
+	acquired := map[string]time.Time{}
+	for _, e := range s.eventsOf(EventAcquired) {
+		if e.Time.After(began) {
+			acquired[e.Range] = e.Time
+		}
+	}
+	released := 0
+	for _, e := range s.eventsOf(EventReleased) {
+		if e.Time.Before(began) {
+			continue
+		}
+		released++
+		if gap := acquired[e.Range].Sub(e.Time); gap < 0 || gap > 500*time.Millisecond {
+			s.t.Errorf("range %s has no owner for %v after the stop of %s", e.Range, gap, names)
+		}
+	}
+	if got := s.leasesByOwner(); released == 0 || got[""] > 0 {
+		s.t.Errorf("%d leases were released, owners %v after the stop of %s", released, got, names)
+	}
+}
+
+// end stops the other hosts.
+func (s *stopsTest) end() {
+	time.Sleep(time.Minute)
+	for token, l := range s.leaseDocuments() {
+		if host := l.properties["halley.released"]; host != "" {
+			s.t.Errorf("lease %s still has the notice of %s", token, host)
+		}
+	}
+	for _, stop := range s.stops {
+		stop()
+	}
+	s.checkComplete(0)
+}
+
 // A host that stops tells the others of the leases that it has released: a busy range has no owner
 // for the time of a checkpoint, and not until the others look for free leases.
 func TestStopTellsOtherHostsOfReleasedLeases(t *testing.T) {
-	const request = 15 * time.Millisecond
 	inWorld(t, 12, func(t *testing.T, w *world) {
-		network := hostNetwork{w, func(*http.Request) (*http.Response, error, bool) {
-			time.Sleep(request)
-			return nil, nil, false
-		}}
-		stops := map[string]func(){}
-		for _, name := range []string{"a", "b", "c", "d"} {
-			stops[name] = w.startHost(w.hostOn(network, name, w.recorder(name)))
-		}
-		work := func(seconds int) {
-			for range seconds * 10 {
-				w.writeMany(fmt.Sprint("doc-", time.Now().UnixNano(), "-"), 36)
-				time.Sleep(time.Second / 10)
-			}
-		}
+		s := newStopsTest(w)
+		s.start("a", "b", "c", "d", "e")
 		time.Sleep(2 * time.Minute) // until they share the leases
-		work(3)
-		for _, stopped := range []string{"b", "a", "d"} {
-			began := time.Now()
-			stops[stopped]()
-			if took := time.Since(began); took > time.Second {
-				t.Errorf("the stop of %s took %v", stopped, took)
-			}
-			delete(stops, stopped)
-			work(2)
-			acquired := map[string]time.Time{}
-			for _, e := range w.eventsOf(EventAcquired) {
-				if e.Time.After(began) {
-					acquired[e.Range] = e.Time
-				}
-			}
-			released := 0
-			for _, e := range w.eventsOf(EventReleased) {
-				if e.Time.Before(began) {
-					continue
-				}
-				released++
-				if gap := acquired[e.Range].Sub(e.Time); gap < 0 || gap > 500*time.Millisecond {
-					t.Errorf("range %s has no owner for %v after the stop of %s", e.Range, gap, stopped)
-				}
-			}
-			if released == 0 {
-				t.Errorf("%s had no leases", stopped)
-			}
-			if got := w.leasesByOwner(); got[""] > 0 {
-				t.Errorf("owners %v after the stop of %s", got, stopped)
-			}
-		}
+		s.work(3 * time.Second)
+		s.stop("b")
+		s.stop("a")
+		s.stop("d")
+		s.end()
+	})
+}
+
+func TestTwoHostsThatStopTellTheOthers(t *testing.T) {
+	inWorld(t, 12, func(t *testing.T, w *world) {
+		s := newStopsTest(w)
+		s.start("a", "b", "c", "d")
+		time.Sleep(2 * time.Minute)
+		s.work(3 * time.Second)
+		s.stop("b", "d")
+		s.end()
+	})
+}
+
+// Host A is replaced: it stops soon after host B has come, and before its next look at the leases.
+func TestHostThatIsReplacedTellsItsSuccessor(t *testing.T) {
+	inWorld(t, 12, func(t *testing.T, w *world) {
+		s := newStopsTest(w)
+		s.start("a")
 		time.Sleep(time.Minute)
-		for token, l := range w.leaseDocuments() {
-			if host := l.properties["halley.released"]; host != "" {
-				t.Errorf("lease %s still has the notice of %s", token, host)
-			}
-		}
-		for _, stop := range stops {
-			stop()
-		}
-		w.checkComplete(0)
+		s.start("b")
+		s.work(5 * time.Second)
+		s.stop("a")
+		s.end()
 	})
 }
 

@@ -123,12 +123,18 @@ func missingBefore(shares, held map[string]int, me string) (missing int) {
 }
 
 // hostsToTell returns the hosts that are missing leases of their shares now that host me has stopped
-// and released some. There are none if most of the free leases are of others: many hosts seem to stop,
-// and those that were told would acquire leases to release them in a moment.
+// and released some. There are none if most leases that were released lately are of others: many hosts
+// seem to stop, and those that were told would acquire leases to release them in a moment.
 func hostsToTell(views []View, function, me string, released int) (hosts []string) {
-	_, free, held := sortViews(views, me)
+	lately := 0
+	for _, v := range views {
+		if v.Free && !v.Unclaimed && v.RequestedBy == "" {
+			lately++
+		}
+	}
+	_, _, held := sortViews(views, me)
 	delete(held, me)
-	if len(held) == 0 || len(free) >= 2*released {
+	if len(held) == 0 || released == 0 || lately > 2*released {
 		return nil
 	}
 	for host, share := range equalShares(len(views), function, slices.Collect(maps.Keys(held))) {
@@ -139,7 +145,7 @@ func hostsToTell(views []View, function, me string, released int) (hosts []strin
 	return hosts
 }
 
-// fromPlace returns a list that begins at a place of another, and ends with what is before it.
+// fromPlace returns a list that begins at a place of another, and ends with the entries before it.
 func fromPlace[T any](list []T, place int) []T { return slices.Concat(list[place:], list[:place]) }
 
 func hashOf(text string) uint64 {

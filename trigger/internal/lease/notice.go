@@ -18,7 +18,7 @@ import (
 //  2. The next write of owner B conflicts, B reads the notice, and plans at once. The write
 //     removes the notice.
 //
-// If many hosts stop at a time, the first ones tell the others, see hostsToTell.
+// If more than two hosts stop at a time, the first ones tell the others, see hostsToTell.
 //
 // A notice too many costs a pass, and one that is lost, or is not known to B's version, leaves B to
 // its next pass: correctness does not depend on it. Like a mark for a queue, it must not extend the
@@ -26,8 +26,11 @@ import (
 const releasedProperty = "halley.released" // owner name of the host that has released leases
 
 // TellReleased tells other hosts of leases that this host has released. It returns when they are
-// told, and only logs what fails.
+// told, and only logs failures.
 func (s *Set) TellReleased(ctx context.Context) {
+	if !s.store.hasReleased() {
+		return
+	}
 	all, _, err := s.store.listLeases(ctx)
 	if err != nil {
 		s.cfg.Log.Info("could not tell other hosts of the released leases", slog.Any("error", err))

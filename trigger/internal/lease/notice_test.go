@@ -48,24 +48,33 @@ func TestNoticeReachesOwner(t *testing.T) {
 func TestNoticeOnlyOfOwnReleases(t *testing.T) {
 	withTestbed(t, 3, func(t *testing.T, b *testbed) {
 		s, other := b.prepared("a"), b.prepared("b")
+		release := func(token string, change func()) {
+			held := b.acquire(s, token)
+			stop := b.run(held)
+			change()
+			held.WriteSoon()
+			time.Sleep(time.Second)
+			stop()
+			must(t, held.Release(t.Context()))
+		}
 		b.acquire(other, "1")
+		s.TellReleased(t.Context()) // of lease 0 and 2, which have never been acquired
+		release("0", func() {
+			_, err := other.RequestHandover(t.Context(), b.leases(s)["0"])
+			must(t, err)
+		})
 		s.TellReleased(t.Context())
-		released := b.acquire(s, "0")
-		_, err := other.RequestHandover(t.Context(), b.leases(s)["0"])
-		must(t, err)
-		b.run(released)()
-		must(t, released.Release(t.Context()))
+		release("2", func() { must(t, s.Pause(t.Context(), b.leases(s)["2"], "test")) })
 		s.TellReleased(t.Context())
 		if got := b.leases(s)["1"].properties[releasedProperty]; got != "" {
 			t.Errorf("notice %q", got)
 		}
-		released = b.acquire(s, "2")
-		b.run(released)()
-		must(t, released.Release(t.Context()))
-		must(t, s.Pause(t.Context(), b.leases(s)["2"], "test"))
+		must(t, s.Resume(t.Context(), b.leases(s)["2"]))
+		release("2", func() {})
+		b.acquire(other, "0")
 		s.TellReleased(t.Context())
-		if got := b.leases(s)["1"].properties[releasedProperty]; got != "" {
-			t.Errorf("notice %q of a paused lease", got)
+		if a, b := b.leases(s)["0"].properties[releasedProperty], b.leases(s)["1"].properties[releasedProperty]; a != "a" || b != "a" {
+			t.Errorf("notices %q and %q", a, b)
 		}
 	})
 }

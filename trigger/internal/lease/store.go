@@ -105,6 +105,13 @@ func (s *leaseStore) noteRelease(l *Lease, at time.Time) {
 	s.released[l.token] = release{l.etag, at}
 }
 
+// hasReleased reports whether this process has released a lease.
+func (s *leaseStore) hasReleased() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.released) > 0
+}
+
 // isReleasedSince reports whether this version of a lease is from a release after a time.
 func (s *leaseStore) isReleasedSince(l *Lease, since time.Time) bool {
 	s.mu.Lock()
