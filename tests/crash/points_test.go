@@ -34,6 +34,7 @@ const (
 	retire     deed = "retire"
 	lock       deed = "lock" // of the bootstrap
 	marker     deed = "marker"
+	notice     deed = "notice" // of leases that a host has released
 	other      deed = "other"
 )
 
@@ -139,7 +140,7 @@ func classify(r *http.Request, body []byte, leases map[string]leaseContent) requ
 
 // change returns the kind of change that a replace makes to a lease.
 func change(was, is leaseContent) deed {
-	const asker, since = "halley.handover", "halley.handover.since"
+	const asker, since, teller = "halley.handover", "halley.handover.since", "halley.released"
 	switch {
 	case is.Owner == "":
 		return release
@@ -147,6 +148,8 @@ func change(was, is leaseContent) deed {
 		return acquire
 	case is.Properties[asker] != was.Properties[asker] || is.Properties[since] != was.Properties[since]:
 		return other // a handover request
+	case is.Properties[teller] != "":
+		return notice
 	case is.ContinuationToken != was.ContinuationToken:
 		return checkpoint
 	}
@@ -166,7 +169,7 @@ func (q request) event(host string) (history.Event, bool) {
 		release: history.Release, retire: history.Retire, marker: history.Marker,
 	}
 	op, found := ops[q.deed]
-	if !found && strings.Contains(q.id, "..") && q.lease.Token != "" {
+	if !found && q.deed != notice && strings.Contains(q.id, "..") && q.lease.Token != "" {
 		op, found = history.Request, true
 	}
 	e.Op = op
