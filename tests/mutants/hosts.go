@@ -131,7 +131,7 @@ var hosts = []mutant{
 		{"trigger/internal/lease/notice.go", "\t\tnext.keepWritten(s.Now())\n", ""},
 	}},
 	{"all-stops-tell", "of many hosts that stop at a time only the first ones tell the others", []edit{
-		{"trigger/internal/lease/balance.go", " || lately > 2*released {", " || lately == 0 {"},
+		{"trigger/internal/lease/balance.go", " || recent > 2*released {", " || recent == 0 {"},
 	}},
 	{"told-hosts-collide", "hosts that plan at the same time acquire different free leases", []edit{
 		{"trigger/internal/lease/balance.go", "fromPlace(free, missingBefore(shares, held, me)%len(free))", "fromPlace(free, 0*missingBefore(shares, held, me))"},

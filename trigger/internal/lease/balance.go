@@ -111,8 +111,8 @@ func equalShares(leases int, function string, hosts []string) map[string]int {
 	return shares
 }
 
-// missingBefore returns how many leases the hosts before me, by name, are missing of their shares.
-// Hosts that plan at the same time so acquire different free leases.
+// missingBefore returns how many leases the hosts before me, by name, are missing of their shares,
+// so that hosts that plan at the same time acquire different free leases.
 func missingBefore(shares, held map[string]int, me string) (missing int) {
 	for host, share := range shares {
 		if host < me {
@@ -123,18 +123,18 @@ func missingBefore(shares, held map[string]int, me string) (missing int) {
 }
 
 // hostsToTell returns the hosts that are missing leases of their shares now that host me has stopped
-// and released some. There are none if most leases that were released lately are of others: many hosts
+// and released some. There are none if most of the recently released leases are of others: many hosts
 // seem to stop, and those that were told would acquire leases to release them in a moment.
 func hostsToTell(views []View, function, me string, released int) (hosts []string) {
-	lately := 0
+	recent := 0
 	for _, v := range views {
 		if v.Free && !v.Unclaimed && v.RequestedBy == "" {
-			lately++
+			recent++
 		}
 	}
 	_, _, held := sortViews(views, me)
 	delete(held, me)
-	if len(held) == 0 || released == 0 || lately > 2*released {
+	if len(held) == 0 || released == 0 || recent > 2*released {
 		return nil
 	}
 	for host, share := range equalShares(len(views), function, slices.Collect(maps.Keys(held))) {

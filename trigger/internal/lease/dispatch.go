@@ -145,8 +145,8 @@ func (s *Set) EndMark(ctx context.Context, l *Lease) error {
 
 // EndRestoredMark ends a mark of a lease that its owner of an epoch has lost to a document that an
 // operator has restored. The acquisition had ended all earlier marks, so that no message is on
-// its way for one of that time. An epoch is the time of the acquisition by its host's clock; those
-// of other hosts may be ahead of it by up to requestDuration.
+// its way for one of that time. An epoch is the time of the acquisition by its host's clock; the
+// clocks of other hosts may be later by up to requestDuration.
 func (s *Set) EndRestoredMark(ctx context.Context, l *Lease, epoch int64) error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
