@@ -154,9 +154,10 @@ type DeadLetters interface {
 	// left behind, should not store the record later.
 	Put(ctx context.Context, d DeadLetter) error
 	// Query returns a page of the records of one kind; [AllDeadLetters] goes through all
-	// pages. Records that are put meanwhile may be missing. One that cannot be read is among
-	// the damaged ones of a page and hides no other; if its fields cannot be read, it counts
-	// as one that the query selects.
+	// pages. Together they have each record whose Put had returned before the first of them was
+	// asked for; records that are put meanwhile may be missing. One that cannot be read is
+	// among the damaged ones of a page and hides no other; if its fields cannot be read, it
+	// counts as one that the query selects.
 	Query(ctx context.Context, q DeadLetterQuery) (DeadLetterPage, error)
 	// Delete removes a record. If it does not exist, Delete returns nil.
 	Delete(ctx context.Context, d DeadLetter) error

@@ -75,7 +75,10 @@ var letterQueries = []mutant{
 		{"trigger/deadletter/internal/record/search.go", "page.StoppedAtBound = len(page.Records) < limit", ""},
 	}},
 	{"search-scans-each-page", "the pages of a window take one scan", []edit{
-		{"trigger/deadletter/internal/record/search.go", "if w := s.find(q, *last); w != nil {", "if w := s.find(q, *last); w != nil && w.hasMore && !w.hasMore {"},
+		{"trigger/deadletter/internal/record/search.go", "if w := s.find(q, c); w != nil {", "if w := s.find(q, c); w != nil && w.hasMore && !w.hasMore {"},
+	}},
+	{"search-page-of-earlier-list", "a list has what was put before its first page", []edit{
+		{"trigger/deadletter/internal/record/search.go", "wanted != q || w.number != last.Window", "wanted != q"},
 	}},
 	{"search-unread-is-last", "a record that cannot be read is reported first", []edit{
 		{"trigger/deadletter/internal/record/search.go", "if a.Time.IsZero() != b.Time.IsZero() {", "if false {"},

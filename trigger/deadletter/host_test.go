@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 
@@ -169,4 +170,35 @@ func TestBlockedKeysAreReplayedInOrder(t *testing.T) {
 		same(t, s.taken, []string{"good", "poison", "later 1", "later 2", "later 3"})
 		same(t, len(listOf(t, store, scores(client))), 0)
 	})
+}
+
+// A host acquires its range three times in a short time, and the store has more records than
+// fit on a page of a list. Each time it knows the keys that wait, also those of a moment ago.
+func TestNextOwnerKnowsTheNewestOfManyWaitingKeys(t *testing.T) {
+	reject := map[string]func(error) error{
+		"postponed": func(err error) error { return trigger.RetryAfter(err, time.Hour) },
+		"blocked":   trigger.Skip,
+	}
+	for name, rejected := range reject {
+		t.Run(name, func(t *testing.T) {
+			inApp(t, func(t *testing.T, client *cosmos.Client, store trigger.DeadLetters) {
+				var s sink
+				f := trigger.Function{
+					FeedSource: trigger.FeedSource{Name: "f"}, DeadLetters: store, GiveUpPolicy: trigger.GiveUpPolicy{BlockKeys: true},
+					BatchPolicy: trigger.BatchPolicy{MaxItemsPerInvocation: 1},
+					Handler:     func(ctx context.Context, b trigger.Batch) error { return rejected(s.handle(ctx, b)) },
+				}
+				for i := range 120 {
+					write(t, client, fmt.Sprint("early ", i), fmt.Sprint("poison ", i))
+				}
+				drain(t, client, f)
+				write(t, client, "late", "poison late")
+				drain(t, client, f)
+				write(t, client, "late", "follows")
+				write(t, client, "other", "good")
+				drain(t, client, f)
+				same(t, s.taken, []string{"good"})
+			})
+		})
+	}
 }

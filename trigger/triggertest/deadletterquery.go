@@ -113,6 +113,27 @@ func (s letterStore) testPages(t *testing.T) {
 	}
 }
 
+// testPagesAfterPut tests that no page comes from what the store found for an earlier list: an
+// owner of a range has to find what the owner before it has put since.
+func (s letterStore) testPagesAfterPut(t *testing.T) {
+	var want []string
+	for i := range 8 {
+		for _, newest := range []bool{false, true} {
+			q := deadOf("pages after a put")
+			q.Limit, q.NewestFirst = 1, newest
+			wanted := want
+			if newest {
+				wanted = reversed(want)
+			}
+			s.checkIDs(t, q, wanted...)
+		}
+		d := sampleLetter("pages after a put", fmt.Sprint(i))
+		d.Time = letterTime.Add(time.Duration(i) * time.Hour)
+		s.put(t, d)
+		want = append(want, d.ID)
+	}
+}
+
 // readPages reads the pages of a query in turn from the store and from another process, and
 // checks what they say of themselves.
 func (s letterStore) readPages(t *testing.T, q trigger.DeadLetterQuery) (ids []string) {

@@ -33,6 +33,7 @@ func TestDeadLetters(t *testing.T, open func(t *testing.T) trigger.DeadLetters, 
 	t.Run("order", s.testOrder)
 	t.Run("order of a key", s.testKeyOrder)
 	t.Run("pages", s.testPages)
+	t.Run("pages after a put", s.testPagesAfterPut)
 	t.Run("filters", s.testFilters)
 	t.Run("functions and keys", s.testScopes)
 	t.Run("containers", s.testContainers)

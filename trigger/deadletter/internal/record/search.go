@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math/rand/v2"
 	"slices"
 	"sort"
 	"sync"
@@ -52,7 +53,8 @@ const (
 // Search answers the queries of a store that cannot sort its records. It sorts a window of
 // positions, the first ones behind the cursor, reads the records of the first page, and keeps
 // the window for the pages that follow, also for a page that is asked for again: so n records
-// take n/window scans. mu guards kept.
+// take n/window scans. A cursor names its window: the pages of one list never come from the
+// scan of an earlier list, which lacks what was put since. mu guards kept.
 type Search struct {
 	window int
 
@@ -67,6 +69,7 @@ func NewSearch(window int) *Search { return &Search{window: window} }
 // change after the scan.
 type Window struct {
 	search    *Search
+	number    uint64 // random, so that the cursors of other processes do not name it
 	query     trigger.DeadLetterQuery
 	positions []Position
 	total     int       // that the scan of a first page has found
@@ -83,15 +86,16 @@ func (s *Search) Window(q trigger.DeadLetterQuery, scan func(from *Position) ite
 	}
 	var last *Position
 	if q.Cursor != "" {
-		var err error
-		if last, err = parseCursor(q.Cursor); err != nil {
+		c, err := parseCursor(q.Cursor)
+		if err != nil {
 			return nil, err
 		}
-		if w := s.find(q, *last); w != nil {
+		if w := s.find(q, c); w != nil {
 			return w, nil
 		}
+		last = &c.Position
 	}
-	w := &Window{search: s, query: q}
+	w := &Window{search: s, number: rand.Uint64(), query: q}
 	for p, err := range scan(last) {
 		if err != nil {
 			return nil, err
@@ -148,7 +152,7 @@ func (w *Window) Page(read func(Position) (d trigger.DeadLetter, found bool, err
 		return page, nil
 	}
 	page.StoppedAtBound = len(page.Records) < limit
-	page.Cursor, err = cursorAt(w.positions[n-1])
+	page.Cursor, err = cursor{w.positions[n-1], w.number}.encode()
 	w.keep(n)
 	return page, err
 }
@@ -168,21 +172,21 @@ func (w *Window) keep(n int) {
 	}
 }
 
-// find returns the part of a kept window that is behind a position, or nil.
-func (s *Search) find(q trigger.DeadLetterQuery, last Position) *Window {
+// find returns the part of a kept window that is behind a cursor, or nil.
+func (s *Search) find(q trigger.DeadLetterQuery, last cursor) *Window {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kept = slices.DeleteFunc(s.kept, func(w *Window) bool { return time.Since(w.kept) > keptFor })
 	for _, w := range s.kept {
 		wanted := w.query
 		wanted.Limit, wanted.Cursor = q.Limit, q.Cursor
-		if wanted != q {
+		if wanted != q || w.number != last.Window {
 			continue
 		}
-		i := sort.Search(len(w.positions), func(i int) bool { return compare(q, w.positions[i], last) >= 0 })
-		if i < len(w.positions)-1 && compare(q, w.positions[i], last) == 0 {
+		i := sort.Search(len(w.positions), func(i int) bool { return compare(q, w.positions[i], last.Position) >= 0 })
+		if i < len(w.positions)-1 && compare(q, w.positions[i], last.Position) == 0 {
 			w.kept = time.Now()
-			return &Window{search: s, query: q, positions: w.positions[i+1:], hasMore: w.hasMore, kept: w.kept}
+			return &Window{search: s, number: w.number, query: q, positions: w.positions[i+1:], hasMore: w.hasMore, kept: w.kept}
 		}
 	}
 	return nil
@@ -208,21 +212,25 @@ func compare(q trigger.DeadLetterQuery, a, b Position) int {
 	return order
 }
 
-// cursorAt returns the cursor of the page behind a position.
-func cursorAt(p Position) (string, error) {
-	b, err := json.Marshal(p)
+// cursor is the place of a page's last record, and the number of the window that has it.
+type cursor struct {
+	Position
+	Window uint64 `json:"window"`
+}
+
+func (c cursor) encode() (string, error) {
+	b, err := json.Marshal(c)
 	return base64.RawURLEncoding.EncodeToString(b), err
 }
 
-// parseCursor reverses cursorAt.
-func parseCursor(cursor string) (*Position, error) {
-	var p Position
-	b, err := base64.RawURLEncoding.DecodeString(cursor)
+// parseCursor reverses encode.
+func parseCursor(text string) (c cursor, err error) {
+	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err == nil {
-		err = json.Unmarshal(b, &p)
+		err = json.Unmarshal(b, &c)
 	}
-	if err != nil || p.At == "" {
-		return nil, fmt.Errorf("the cursor %.40q is not one of this store", cursor)
+	if err != nil || c.At == "" {
+		return c, fmt.Errorf("the cursor %.40q is not one of this store", text)
 	}
-	return &p, nil
+	return c, nil
 }
