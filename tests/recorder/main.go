@@ -82,9 +82,11 @@ func run(ctx context.Context, s settings) error {
 	leases := client.Container(s.database, s.leases)
 	var store trigger.DeadLetters
 	if s.postpone > 0 {
-		if store, err = deadletter.NewContainer(leases, nil); err != nil {
+		container, err := deadletter.NewContainer(leases, nil)
+		if err != nil {
 			return err
 		}
+		store = smallPages{container}
 	}
 	r := &recorder{settings: s, file: file}
 	host, err := trigger.New(leases, []trigger.Function{{
@@ -115,6 +117,14 @@ type recorder struct {
 }
 
 var errOnPurpose = errors.New("failed on purpose")
+
+// smallPages is a store whose lists of few records have many pages.
+type smallPages struct{ trigger.DeadLetters }
+
+func (s smallPages) Query(ctx context.Context, q trigger.DeadLetterQuery) (trigger.DeadLetterPage, error) {
+	q.Limit = 3
+	return s.DeadLetters.Query(ctx, q)
+}
 
 // postponement is the time by which the flag -postpone postpones changes.
 const postponement = 500 * time.Millisecond
