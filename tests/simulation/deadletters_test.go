@@ -49,9 +49,7 @@ func (s *store) Query(_ context.Context, q trigger.DeadLetterQuery) (trigger.Dea
 }
 
 func (s *store) Delete(_ context.Context, d trigger.DeadLetter) error {
-	s.p.w.mu.Lock()
-	defer s.p.w.mu.Unlock()
-	s.p.w.letters = slices.DeleteFunc(s.p.w.letters, func(o trigger.DeadLetter) bool { return o.ID == d.ID })
+	s.p.w.deleteLetter(d.ID)
 	return nil
 }
 
@@ -95,6 +93,12 @@ func (w *world) storeLetter(d trigger.DeadLetter) {
 	} else {
 		w.figures.DeadLetters++
 	}
+}
+
+func (w *world) deleteLetter(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.letters = slices.DeleteFunc(w.letters, func(d trigger.DeadLetter) bool { return d.ID == id })
 }
 
 // postponedKeys returns the keys of which the store has postponed changes.
@@ -170,9 +174,12 @@ func (w *world) replay() {
 	if !w.swarm.deadLetters {
 		return
 	}
-	p := &process{w: w}
-	s, of := &store{p}, trigger.Function{FeedSource: trigger.FeedSource{Name: processor, Container: w.client(p).Container(database, "items")}}.DeadLetterSource()
+	s := w.deadLetters(&process{w: w}, w.admin)
+	of := trigger.Function{FeedSource: trigger.FeedSource{Name: processor, Container: w.admin.Container(database, "items")}}.DeadLetterSource()
 	seen := map[history.Ref]bool{}
+	if put := len(w.letters); len(w.listLetters(s, of)) != put {
+		w.violations = append(w.violations, history.Violation{Rule: intact, Text: fmt.Sprintf("the store has %s, and %d letters were put and not deleted", letterNames(w.listLetters(s, of)), put)})
+	}
 	left := w.lettersWithoutRequest()
 	wanted := len(w.letters) - left
 	w.used("Replay", wanted)
@@ -186,6 +193,7 @@ func (w *world) replay() {
 		}
 		return nil
 	}, nil)
+	w.letters = w.listLetters(s, of)
 	if err != nil || done.Handled != wanted || len(w.letters) != left || len(seen) != wanted {
 		w.violations = append(w.violations, history.Violation{
 			Rule: intact, Text: fmt.Sprintf("replay of %d letters: %+v, %v; %d different changes seen, %d letters left: %s", wanted, done, err, len(seen), len(w.letters), letterNames(w.letters)),

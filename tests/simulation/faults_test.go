@@ -141,7 +141,7 @@ func weight(c class, k kind) float64 {
 			return 0.3
 		case acquire:
 			return 3
-		case create, retire, release, tombstone, stamp, handoverRequest, deadLetterPut, pauseWrite, resumeWrite, seekWrite, takeWrite, markWrite, noticeWrite:
+		case create, retire, release, tombstone, stamp, handoverRequest, deadLetterPut, deadLetterDelete, pauseWrite, resumeWrite, seekWrite, takeWrite, markWrite, noticeWrite:
 			return 20
 		}
 		return 0

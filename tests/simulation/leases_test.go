@@ -46,7 +46,11 @@ func (w *world) changed(ofCompanion bool) {
 
 // observe records the effect of a request on a lease document.
 func (w *world) observe(p *process, r *request, got result) {
-	if got.err != nil || got.resp.StatusCode >= 300 {
+	if got.err != nil || got.resp.StatusCode >= 300 && !(r.kind == deadLetterPut && got.resp.StatusCode == http.StatusConflict) { // a put of a letter that the store has
+		return
+	}
+	if r.container == letterContainer {
+		w.observeLetter(r)
 		return
 	}
 	w.changed(r.kind == companionWrite)

@@ -57,7 +57,7 @@ func (w *world) start(owner string) *process {
 	f := w.swarm.function
 	f.Container, f.Handler = client.Container(database, "items"), p.handle
 	if w.swarm.deadLetters {
-		f.DeadLetters = &store{p}
+		f.DeadLetters = w.deadLetters(p, client)
 	}
 	options := w.swarm.hostOptions(owner, w.logger)
 	p.hooks(&f, options)
@@ -235,6 +235,9 @@ func (p *process) Do(req *http.Request) (*http.Response, error) {
 	got := p.exchange(req.Context(), r, f, func() result {
 		if f.status.code != 0 {
 			return result{resp: f.refusal(late)}
+		}
+		if r.kind == deadLetterPut && letterOf(body).Record == trigger.RecordPostponed && req.Context().Err() != nil {
+			return result{err: errReset} // as in store.Put
 		}
 		resp, err := p.w.serve(late.WithContext(context.Background()), r)
 		got := result{resp: resp, err: err}

@@ -29,6 +29,8 @@ type swarm struct {
 	writes              int // per hour, on the average
 	function            trigger.Function
 	deadLetters         bool
+	letterKey           string        // partition key path of the container of dead letters; "" if they are in memory
+	letterWindow        int           // of its queries
 	companion           bool          // hosts have a second function on the container
 	incurable           bool          // poison still fails when all other faults have ended
 	lasting             bool          // killed hosts are not replaced
@@ -194,6 +196,9 @@ func newSwarm(seed uint64) *swarm {
 	}
 	if s.neighbours = d.chance("shared LSNs", 0.1); s.neighbours { // none of the past failures
 		s.ranges = 1
+	}
+	if d.chance("letters as documents", 0.4) {
+		s.letterKey, s.letterWindow = one(d, "letter key", "/id", "/function"), one(d, "letter window", 0, 5, 2)
 	}
 	s.companion = !s.quick // the delays of a quick run are judged from the reads of its function
 	return s
@@ -383,6 +388,9 @@ func (s *swarm) String() string {
 		if s.fanout {
 			b.WriteString(" for messages")
 		}
+	}
+	if s.deadLetters && s.letterKey != "" {
+		fmt.Fprintf(&b, ", letters by %s in windows of %d", s.letterKey, s.letterWindow)
 	}
 	for word, on := range map[string]bool{
 		", companion": s.companion, ", a sink that buffers": s.buffers, ", quick": s.quick, ", dead letters": s.deadLetters, ", blocked keys": s.function.BlockKeys, ", lanes by id": s.function.LanesByID, ", no bisection": s.function.NoBisection,

@@ -18,38 +18,40 @@ import (
 type kind string
 
 const (
-	readAccount     kind = "account"
-	readDatabase    kind = "database"
-	readContainer   kind = "container"
-	readRanges      kind = "ranges"
-	readFeed        kind = "feed"
-	listLeases      kind = "list"
-	readLease       kind = "get"
-	stamp           kind = "stamp" // create marker or lock
-	unstamp         kind = "unstamp"
-	create          kind = "create"
-	acquire         kind = "acquire"
-	checkpoint      kind = "checkpoint"
-	renew           kind = "renew"
-	release         kind = "release"
-	tombstone       kind = "tombstone"
-	handoverRequest kind = "ask" // another host's handover request
-	retire          kind = "retire"
-	pauseWrite      kind = "pause" // of a lease, by an operator
-	resumeWrite     kind = "resume"
-	seekWrite       kind = "seek"
-	takeWrite       kind = "take"
-	markWrite       kind = "mark"      // a message for the range is on its way, or has ended
-	noticeWrite     kind = "tell"      // another host's notice that it has released leases
-	deadLetterPut   kind = "bury"      // a dead letter
-	companionWrite  kind = "companion" // of a lease of the second function
-	other           kind = "other"
+	readAccount      kind = "account"
+	readDatabase     kind = "database"
+	readContainer    kind = "container"
+	readRanges       kind = "ranges"
+	readFeed         kind = "feed"
+	listLeases       kind = "list"
+	readLease        kind = "get"
+	stamp            kind = "stamp" // create marker or lock
+	unstamp          kind = "unstamp"
+	create           kind = "create"
+	acquire          kind = "acquire"
+	checkpoint       kind = "checkpoint"
+	renew            kind = "renew"
+	release          kind = "release"
+	tombstone        kind = "tombstone"
+	handoverRequest  kind = "ask" // another host's handover request
+	retire           kind = "retire"
+	pauseWrite       kind = "pause" // of a lease, by an operator
+	resumeWrite      kind = "resume"
+	seekWrite        kind = "seek"
+	takeWrite        kind = "take"
+	markWrite        kind = "mark"      // a message for the range is on its way, or has ended
+	noticeWrite      kind = "tell"      // another host's notice that it has released leases
+	readLetter       kind = "letter"    // or a query of dead letters that are documents
+	deadLetterPut    kind = "bury"      // a dead letter
+	deadLetterDelete kind = "unbury"    // of one that is a document
+	companionWrite   kind = "companion" // of a lease of the second function
+	other            kind = "other"
 )
 
 // writes reports whether a request changes something.
 func (k kind) writes() bool {
 	switch k {
-	case stamp, unstamp, create, acquire, checkpoint, renew, release, tombstone, handoverRequest, retire, deadLetterPut, companionWrite, pauseWrite, resumeWrite, seekWrite, takeWrite, markWrite, noticeWrite:
+	case stamp, unstamp, create, acquire, checkpoint, renew, release, tombstone, handoverRequest, retire, deadLetterPut, deadLetterDelete, companionWrite, pauseWrite, resumeWrite, seekWrite, takeWrite, markWrite, noticeWrite:
 		return true
 	}
 	return false
@@ -114,6 +116,8 @@ func (w *world) classify(req *http.Request, body []byte) *request {
 		if items, _ := strconv.Atoi(h.Get("X-Ms-Max-Item-Count")); items > 100 {
 			w.figures.Uses["large pages"]++
 		}
+	case len(segments) > 4 && segments[3] == letterContainer:
+		w.classifyLetter(r, req, last)
 	case len(segments) == 5 && strings.Contains(req.Header.Get("Content-Type"), "query+json"):
 		r.kind, r.resource = listLeases, segments[3]
 		if bytes.Contains(body, []byte(companion)) {

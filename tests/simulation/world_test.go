@@ -62,7 +62,8 @@ type world struct {
 	violations   []history.Violation // those that the history cannot show
 	messages     map[*message]bool   // of the queue: neither deleted nor poison
 	letters      []trigger.DeadLetter
-	kept         []*call // their handlers have kept their changes
+	letterIDs    map[string]string // by the id of the document
+	kept         []*call           // their handlers have kept their changes
 
 	mu       sync.Mutex // guards the fields that goroutines of hosts use
 	arrivals []item
@@ -86,7 +87,7 @@ func newWorld(t testing.TB, s *swarm, log *slog.Logger) *world {
 		t: t, swarm: s, began: time.Now(), account: account, logger: log, queue: newQueue(s.seed),
 		written: map[string]int64{}, hashes: map[string]string{},
 		alive: map[string]*process{}, lives: map[string]int{},
-		leases: map[string]leaseDocument{}, listed: map[string]string{}, messages: map[*message]bool{}, broken: map[string]bool{}, gone: map[int64]bool{}, second: newCompanionRecord(),
+		leases: map[string]leaseDocument{}, listed: map[string]string{}, messages: map[*message]bool{}, letterIDs: map[string]string{}, broken: map[string]bool{}, gone: map[int64]bool{}, second: newCompanionRecord(),
 	}
 	w.figures.Faults, w.figures.Uses = map[string]int{}, map[string]int{}
 	w.writer = &capture{w: w}
@@ -103,6 +104,9 @@ func newWorld(t testing.TB, s *swarm, log *slog.Logger) *world {
 	w.must(w.admin.CreateContainer(ctx, database, cosmos.ContainerDefinition{
 		ID: "leases", PartitionKey: cosmos.PartitionKeyDefinition{Paths: []string{s.leaseKey}},
 	}))
+	if s.letterKey != "" {
+		w.createLetterContainer()
+	}
 	w.monitored = w.client(w.writer).Container(database, "items")
 	definition, err := epk.ParseDefinition(json.RawMessage(`{"paths":["/key"],"kind":"Hash","version":2}`))
 	w.must(err)
