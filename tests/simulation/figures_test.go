@@ -99,7 +99,7 @@ func (w *world) used(name string, n int) {
 }
 
 // uses are the parts of trigger that a campaign of 1,500 lease-hours uses, whatever its seeds.
-var uses = []string{"Drain", "DrainRange", "Dispatch", "Replay", "filtered", "flushes", "Flush", "soft deletes", "Opened", "shared LSNs", "deletes", "many waiting keys", "foreign deliveries", "large pages", "notices"}
+var uses = []string{"Drain", "DrainRange", "Dispatch", "Replay", "filtered", "flushes", "Flush", "soft deletes", "Opened", "shared LSNs", "deletes", "many waiting keys", "foreign deliveries", "large pages", "notices", "letters as documents"}
 
 // unused returns the parts, and the commands of operators, that a campaign has not used.
 func (f Figures) unused() (names []string) {

@@ -104,6 +104,7 @@ func (w *world) observeLetter(r *request) {
 		w.letterIDs[doc.DocumentID] = doc.Letter
 		w.mu.Unlock()
 		w.storeLetter(doc.letter())
+		w.used("letters as documents", 1)
 	case deadLetterDelete:
 		w.deleteLetter(w.letterIDs[r.resource])
 	}
