@@ -41,7 +41,12 @@ func (s *deliveryStore) Owns(key string) bool { return s.worker.ownsKey(key) }
 // LoadKey calls take with the postponed changes of a key, in their order, until it returns
 // false.
 func (s *deliveryStore) LoadKey(ctx context.Context, key string, take func(delivery.StoredChange) bool) error {
-	gate := &takeGate{take: take}
+	ctx, progress, end := whileAnswering(ctx)
+	defer end()
+	gate := &takeGate{take: func(c delivery.StoredChange) bool {
+		progress()
+		return take(c)
+	}}
 	defer gate.close()
 	return s.worker.callStore(ctx, func() error {
 		return loadPostponed(ctx, s.store, s.source, s.worker.function, key, gate.takeOpen)

@@ -68,13 +68,34 @@ var stores = []mutant{
 		{"trigger/internal/delivery/postponed.go", "return s.letters.isMixed || !s.letters.hasMore", "return !s.letters.hasMore"},
 	}},
 	{"late-letter-beside-the-feed", "a letter that an earlier owner puts late is not delivered beside its change from the feed", []edit{
-		{"trigger/internal/delivery/postponed.go", "stored.Order < k.config.FirstOrder &&", "stored.Order < 0 &&"},
+		{"trigger/internal/delivery/lateletters.go", "stored.Order < k.config.FirstOrder &&", "stored.Order < 0 &&"},
 	}},
 	{"late-letter-of-a-finished-change", "a letter that an earlier owner puts late is not delivered behind its change from the feed", []edit{
-		{"trigger/internal/delivery/postponedletters.go", "next.isLate && !next.isSeen", "false && next.isSeen"},
+		{"trigger/internal/delivery/postponed.go", "isLate && k.handled[name]", "false && k.handled[name]"},
+	}},
+	{"late-letter-of-any-change", "a letter that an earlier owner puts late is deleted only if this owner has handled the change", []edit{
+		{"trigger/internal/delivery/postponed.go", "isLate && k.handled[name]", "isLate && (k.handled[name] || s.letters.count > 0)"},
+	}},
+	{"postponed-is-handled", "a change that an owner has postponed is not handled", []edit{
+		{"trigger/internal/delivery/store.go", "\tif letter.IsPostponed {\n\t\tk.states", "\tk.noteHandled([]*Item{c})\n\tif letter.IsPostponed {\n\t\tk.states"},
+	}},
+	{"late-letter-out-of-order", "letters that are put late do not stand before earlier ones of their key", []edit{
+		{"trigger/internal/delivery/lateletters.go", "s.letters.isMixed, k.hasListed = true, true", "k.hasListed = true"},
+	}},
+	{"late-letter-in-memory-too", "a change that waits in memory is finished if its letter is found", []edit{
+		{"trigger/internal/delivery/lateletters.go", "isStored := s.letters.placeOf(c) == PlaceListed", "isStored := false"},
+	}},
+	{"late-letter-hides-another", "a late letter that is deleted does not count as one that the owner has put", []edit{
+		{"trigger/internal/delivery/lateletters.go", "if k.isLate(s.letters, c.stored) {", "if false {"},
+	}},
+	{"late-letter-behind-its-queue", "changes that wait in memory before a late letter do not hold it back", []edit{
+		{"trigger/internal/delivery/lateletters.go", "s.queue = nil\n\tk.finishItems(stored)\n\treturn k.follow(ctx, queue)", "s.queue = queue\n\tk.finishItems(stored)\n\treturn nil"},
+	}},
+	{"key-is-read-in-a-minute", "the letters of a key may be read for longer than a request", []edit{
+		{"trigger/deadletterwrite.go", "\t\tprogress()\n\t\treturn take(c)", "\t\t_ = progress\n\t\treturn take(c)"},
 	}},
 	{"letter-of-an-operator-late", "a letter that an operator puts back is delivered", []edit{
-		{"trigger/internal/delivery/postponed.go", " && (k.config.MergedRange || stored.LSN > feed.LSNOf(k.config.Continuation))", ""},
+		{"trigger/internal/delivery/lateletters.go", " && (k.config.MergedRange || stored.LSN > feed.LSNOf(k.config.Continuation))", ""},
 	}},
 	{"postponed-attempts-forgotten", "attempts of a postponed change count for the next owner", []edit{
 		{"trigger/postponing.go", "Attempts: d.Attempts, ", ""},

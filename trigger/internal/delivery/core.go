@@ -35,6 +35,7 @@ type laneShared struct {
 	pagesTaken    atomic.Int64  // and of these: those that Run has passed to the lanes
 	lastLSN       atomic.Int64  // of the last change in these
 	takenItems    atomic.Int64  // changes in these, filtered ones too
+	formerLSN     atomic.Int64  // up to which the owner before may have read, as far as this one has; see lateletters.go
 	leftAhead     atomic.Int64  // changes behind the acknowledged prefix that were taken, when Run had ended; -1 before
 	pagesToEnd    atomic.Int64  // one more than pagesRead when the reader first found no more; 0 before
 	readToEnd     atomic.Bool   // the last page that comes ends the feed, see Delivery.AllRead
@@ -62,6 +63,7 @@ func (s *laneShared) takePart(room int) []Item {
 	items, released := s.progress.addPart(part, s.filterPart(part.items))
 	if n := len(part.items); n > 0 {
 		s.takenPart = feedPlace{lsn: part.items[n-1].LSN, changes: int64(n)}
+		s.noteFormer()
 		s.retries.matchPage(items, s.takenPart.lsn)
 		s.isolation.pageTaken(s.takenPart.lsn, s.progress.newest())
 	}

@@ -21,6 +21,8 @@ type laneKeys struct {
 	firstDue  time.Time // of these
 	hasListed bool      // some of these were listed, and the feed may show changes before them
 	storedSeq int64     // sequence number of the last change from the store
+
+	handled map[string]bool // names of changes, see noteHandled
 }
 
 // laneKey is the state of an order key that is not free.

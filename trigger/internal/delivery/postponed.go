@@ -89,7 +89,7 @@ func (k *laneKeys) orderOf(c *Item, isPostponed bool) int64 {
 // newLetters returns the letters of a key that had none.
 func (k *laneKeys) newLetters(key string) *letters {
 	k.postponed++
-	return &letters{key: key, keyPaths: k.config.KeyPaths, known: map[int64]bool{}, deleted: map[string]bool{}, outdated: map[string]bool{}}
+	return &letters{key: key, keyPaths: k.config.KeyPaths, known: map[int64]bool{}, deleted: map[string]bool{}}
 }
 
 // inherit takes in a postponed change of the list. Those of a key come in their order.
@@ -162,7 +162,7 @@ func (k *laneKeys) passListed(taken feedPlace, fresh []*Item) {
 	k.hasListed = false
 	k.withLetters(func(s *laneKey) {
 		for s.letters.passed < len(s.letters.listed) && k.isTaken(s.letters, taken) && !k.hasEarlier(s, fresh) {
-			s.letters.pass()
+			s.letters.passed++
 		}
 		if s.letters.passed == len(s.letters.listed) {
 			s.letters.listed, s.letters.passed = nil, 0
@@ -268,7 +268,7 @@ func (g *group) joins(other *group, p BatchPolicy) bool {
 // returns nil if the first of them is not due, or not passed, or if the store has none.
 func (k *laneKeys) loadKey(ctx context.Context, s *laneKey) (g *group, err error) {
 	var items []*Item
-	err = k.askStore(ctx, k.laneIndex, func(ctx context.Context) (err error) {
+	err = k.untilStored(ctx, k.laneIndex, func() (err error) {
 		items, err = k.readKey(ctx, s)
 		return err
 	})
@@ -327,12 +327,13 @@ func (k *laneKeys) joinsFirst(c, first *Item) bool {
 // now. There are two if an owner ends between a put and the delete that follows, or if the put
 // of an earlier owner lands late: then they may stand apart, in the places that two owners
 // gave them. If the places of a key are mixed, all of its letters are read to find the first.
-// A letter of an earlier owner that was not listed was put late, too: it joins the listed ones, as
-// the feed shows its change.
+// A letter of an earlier owner that was not listed was put late, too, see lateletters.go.
 func (k *laneKeys) readKey(ctx context.Context, s *laneKey) (items []*Item, err error) {
 	var outdated []*Item
 	var late []StoredChange
-	read := map[string]*Item{}           // by version
+	read := map[string]*Item{} // by version
+	var last *StoredChange
+	isMixed := false
 	uncovered := k.uncovered.letterIDs() // before the store answers: another lane may delete some meanwhile
 	s.letters.hasMore = false
 	err = k.deadLetters.LoadKey(ctx, s.letters.key, func(stored StoredChange) bool {
@@ -340,16 +341,20 @@ func (k *laneKeys) readKey(ctx context.Context, s *laneKey) (items []*Item, err 
 		if k.keyOf(c) != s.order || s.letters.deleted[stored.LetterID] || uncovered[stored.LetterID] {
 			return true
 		}
-		version := fmt.Sprint(k.nameOf(c), "@", c.Timestamp) // LSNs may restart after a merge
+		isMixed = isMixed || last != nil && compareStored(&stored, last) < 0
+		last = &stored
+		name := k.nameOf(c)
+		version := fmt.Sprint(name, "@", c.Timestamp) // LSNs may restart after a merge
 		former, isDuplicate := read[version]
 		if isDuplicate && stored.Postponed > former.stored.Postponed {
 			*c, *former = *former, *c
 		}
-		if isDuplicate || s.letters.outdated[stored.LetterID] {
+		isLate := k.isLate(s.letters, &stored)
+		if isDuplicate || isLate && k.handled[name] {
 			outdated = append(outdated, c)
 			return true
 		}
-		if k.isLate(s.letters, &stored) {
+		if isLate {
 			late = append(late, stored)
 			return true
 		}
@@ -362,8 +367,11 @@ func (k *laneKeys) readKey(ctx context.Context, s *laneKey) (items []*Item, err 
 	if err != nil {
 		return nil, fmt.Errorf("load postponed changes of key %s: %w", s.letters.key, err)
 	}
-	k.inheritLate(s, late)
+	s.letters.isMixed = s.letters.isMixed && isMixed
 	if err := k.deleteOutdated(ctx, s, outdated); err != nil {
+		return nil, err
+	}
+	if err := k.inheritLate(ctx, s, late); err != nil {
 		return nil, err
 	}
 	for _, c := range items {
@@ -385,32 +393,6 @@ func insertStored(items []*Item, c *Item) []*Item {
 		place--
 	}
 	return slices.Insert(items, place, c)
-}
-
-// inheritLate lists letters that were put late.
-func (k *laneKeys) inheritLate(s *laneKey, late []StoredChange) {
-	for _, stored := range late {
-		c := stored.asListed()
-		c.isLate, k.hasListed = !k.config.MergedRange, true
-		s.letters.inherit(c)
-	}
-}
-
-func (k *laneKeys) deleteOutdated(ctx context.Context, s *laneKey, outdated []*Item) error {
-	for _, c := range outdated {
-		if err := k.deadLetters.Delete(ctx, c.stored); err != nil {
-			return err
-		}
-		s.letters.removed(c.stored)
-	}
-	return nil
-}
-
-// isLate reports whether an earlier owner, which had lost its lease, put a letter after this one
-// had listed them. It saved no position behind that change: what an operator puts is mostly of
-// changes before the position at which this owner began. In a merged range LSNs do not tell.
-func (k *laneKeys) isLate(s *letters, stored *StoredChange) bool {
-	return stored.Order < k.config.FirstOrder && !s.known[stored.Order] && (k.config.MergedRange || stored.LSN > feed.LSNOf(k.config.Continuation))
 }
 
 // compareStored orders two changes of a key as the feed does, as far as they tell: after a

@@ -15,9 +15,8 @@ type letters struct {
 	lastPut   time.Time       // when this owner put one, on this process's clock
 	count     int             // that the store has
 	deleted   map[string]bool // IDs of those that this owner has handled: the store may still show them, if it lags or no request covers them
-	outdated  map[string]bool // IDs of those that were put late, of changes that this owner has finished
 	hasMore   bool            // the store has changes that are not loaded
-	isMixed   bool            // an earlier owner put a change after it had lost the lease, so that the store has it before earlier ones
+	isMixed   bool            // an earlier owner put a change after it had lost the lease, so that the store may have it before earlier ones
 
 	known  map[int64]bool // places of those below FirstOrder: the listed ones, and those that this owner has put between them
 	listed []StoredChange // those of earlier owners, without documents, in the order of the feed, until the lane has passed all of them
@@ -33,15 +32,6 @@ func (s *letters) inherit(c StoredChange) {
 		place, s.isMixed = place-1, true
 	}
 	s.listed = slices.Insert(s.listed, place, c)
-}
-
-// pass is called when the lane has passed the next listed change. If its letter was put late, and
-// the feed has not shown it since, this owner had finished it before.
-func (s *letters) pass() {
-	if next := s.listed[s.passed]; next.isLate && !next.isSeen {
-		s.outdated[next.LetterID] = true
-	}
-	s.passed++
 }
 
 // placeOf finds the place of a change from the feed.

@@ -27,7 +27,7 @@ type Store interface {
 	// Owns reports whether a key belongs to the leased range.
 	Owns(key string) bool
 	// LoadKey calls take with the postponed changes of a key, in their order, until it
-	// returns false.
+	// returns false. Each may take as long as a request.
 	LoadKey(ctx context.Context, key string, take func(StoredChange) bool) error
 	// Delete removes a postponed change.
 	Delete(ctx context.Context, c *StoredChange) error
@@ -55,7 +55,6 @@ type StoredChange struct {
 
 	name   string // of one in a list, see feed.Change
 	isSeen bool   // of one in a list: this owner's feed has shown it
-	isLate bool   // of one in a list: put by an earlier owner after this one had listed the letters, and behind its position
 }
 
 // asListed returns the change as one in a list: with its name, without documents.
@@ -139,6 +138,7 @@ func (k *laneKeys) put(ctx context.Context, c *Item, letter DeadLetter) error {
 		if k.config.BlockKeys {
 			k.blockedKeys.addChange(BlockedChange{Key: c.Key, LSN: c.LSN, Written: c.Timestamp, Order: letter.Order})
 		}
+		k.noteHandled([]*Item{c})
 		k.calls.DeadLettered(k.laneIndex, c, letter)
 	}
 	return k.finish(ctx, []*Item{c})

@@ -98,6 +98,7 @@ func (u *uncoveredLetters) total() (keys int, since time.Time) {
 // that it covers: if the position were saved before, and the host ended between, an earlier
 // change of a key would be delivered again without the later ones.
 func (k *laneKeys) finishHandled(ctx context.Context, handled []*Item, v Verdict) error {
+	k.noteHandled(handled)
 	if !k.config.Checkpoint.Manual {
 		return k.finish(ctx, handled)
 	}
