@@ -126,8 +126,9 @@ func TestHostThatIsReplacedTellsItsSuccessor(t *testing.T) {
 func TestNextOwnerPollsBusyRangeAsOften(t *testing.T) {
 	const pause = 700 * time.Millisecond
 	inWorld(t, 4, func(t *testing.T, w *world) {
+		written := 24
+		w.writeMany("first-", written) // else the first read may find nothing, and the next one comes 5 s later
 		stopA := w.startHost(w.host("a", w.recorder("a")))
-		written := 0
 		work := func(seconds int) (latest time.Duration) {
 			for range time.Duration(seconds) * time.Second / pause {
 				began := time.Now()
