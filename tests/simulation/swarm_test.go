@@ -197,7 +197,7 @@ func newSwarm(seed uint64) *swarm {
 	if s.neighbours = d.chance("shared LSNs", 0.1); s.neighbours { // none of the past failures
 		s.ranges = 1
 	}
-	if d.chance("letters as documents", 0.4) {
+	if d.chance("letters as documents 166709", 0.3) { // none of the past failures
 		s.letterKey, s.letterWindow = one(d, "letter key", "/id", "/function"), one(d, "letter window", 0, 5, 2)
 	}
 	s.companion = !s.quick // the delays of a quick run are judged from the reads of its function
