@@ -113,8 +113,8 @@ func (s letterStore) testPages(t *testing.T) {
 	}
 }
 
-// testPagesAfterPut tests that no page comes from what the store found for an earlier list: an
-// owner of a range has to find what the owner before it has put since.
+// testPagesAfterPut tests that no page comes from the scan of an earlier list: an owner of a range
+// has to find the records that the owner before it has put since.
 func (s letterStore) testPagesAfterPut(t *testing.T) {
 	var want []string
 	for i := range 8 {

@@ -24,8 +24,8 @@ import (
 // read behind its position. A late letter of a change beyond is delivered once more.
 const maxFormer = 5000
 
-// noteFormer is called with each part that is taken in. The owner before had mostly read so many
-// changes behind its position.
+// noteFormer is called with each part that is taken in, and notes the LSN up to which the owner
+// before may have put letters: it has mostly read no more changes behind its position.
 func (s *laneShared) noteFormer() {
 	if !s.config.MergedRange && s.takenItems.Load() < int64(min(s.config.mostTaken(), maxFormer)) {
 		s.formerLSN.Store(s.takenPart.lsn)
@@ -51,8 +51,8 @@ func (k *laneKeys) noteHandled(handled []*Item) {
 }
 
 // isLate reports whether an earlier owner, which had lost its lease, put a letter after this one
-// had listed them. It saved no position behind that change: what an operator puts is mostly of
-// changes before the position at which this owner began. In a merged range LSNs do not tell.
+// had listed them. It saved no position behind that change: letters that an operator puts are mostly
+// of changes before the position at which this owner began. In a merged range LSNs do not tell.
 func (k *laneKeys) isLate(s *letters, stored *StoredChange) bool {
 	return stored.Order < k.config.FirstOrder && !s.known[stored.Order] && (k.config.MergedRange || stored.LSN > feed.LSNOf(k.config.Continuation))
 }

@@ -54,7 +54,7 @@ const (
 // positions, the first ones behind the cursor, reads the records of the first page, and keeps
 // the window for the pages that follow, also for a page that is asked for again: so n records
 // take n/window scans. A cursor names its window: the pages of one list never come from the
-// scan of an earlier list, which lacks what was put since. mu guards kept.
+// scan of an earlier list, which lacks the records put since. mu guards kept.
 type Search struct {
 	window int
 
